@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// The built-in kernels. One row each: name, argument struct (args.h), threads of a block in x and y.
+//
+// A kernel NAME is written once, as a function over its work items in kernels/NAME.h, and is reached in two ways:
+// - cuda: `extern "C" __global__ void gwb_NAME(const gwb_NAME_args a, int nx, int ny, int nz)` in kernels/builtin.cu; the grid covers nx * ny * nz items.
+// - host: `void gwb_host_NAME(const void *args, int32_t nx, int32_t y0, int32_t y1, int32_t z)` in src/host/: rows y0..y1-1 of slice z, all of x; called
+//   from several threads at once for different rows.
+#ifndef GWB_KERNEL_LIST_H
+#define GWB_KERNEL_LIST_H
+
+#define GWB_KERNELS(_) \
+    _(copy, gwb_copy_args, 32, 8) \
+    _(fill, gwb_fill_args, 32, 8) \
+    _(cast, gwb_cast_args, 32, 8) \
+    _(channels, gwb_channels_args, 32, 8)
+
+#define GWB_KERNEL_ID(name, args, bx, by) GWB_KERNEL_##name,
+enum { GWB_KERNELS(GWB_KERNEL_ID) GWB_KERNEL_COUNT };
+#undef GWB_KERNEL_ID
+
+#endif

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// The calls that C programs and scripts (ffi.cdef) make. gwb.h states the rules that hold for all of them. No preprocessor line stands here.
+
+// ---- the library
+const char *gwb_version(void);                  // "0.1.0"; static
+const char *gwb_error_message(void);            // of the calling thread's last failure; valid until its next call
+const char *gwb_status_name(int status);        // "OUT_OF_MEMORY"; static
+const char *gwb_status_text(int status);        // a general sentence; static
+int64_t gwb_abi_size(const char *type);         // sizeof a struct of abi_types.h by name, or -1: to check that both sides agree
+const char *gwb_type_name(int type);            // "u8"; NULL for no type
+int gwb_type_size(int type);                    // bytes of one channel; 0 for no type
+
+// ---- devices. Position 0 is the host, then the cuda devices in the driver's order.
+int gwb_device_count(void);                     // at least 1; loads the driver on first use
+int gwb_device_info_get(int device, gwb_device_info *info);
+int gwb_device_find(const char *name);          // position of "host", "cuda" (= "cuda:0"), "cuda:N"; or a negative status
+int gwb_device_current(void);                   // position, of the calling process; $GPUWB_DEVICE, else cuda:0, else the host; or a negative status
+int gwb_device_use(int device);                 // makes it current
+const char *gwb_cuda_absent(void);              // why there is no cuda device; NULL when there is one
+int gwb_synchronize(int device);                // waits for all work of the device
+int gwb_memory_get(int device, gwb_memory *memory);
+int64_t gwb_trim(int device);                   // gives memory kept for reuse back to the device; bytes given back, or a negative status
+int gwb_limit(int device, int64_t bytes);       // most bytes for mats; 0: no limit
+int gwb_collect_due(void);                      // 1: enough device bytes came up since gwb_collected that a collection pays
+void gwb_collected(void);
+uint64_t gwb_released_owner(void);              // key of a wrapped owner whose memory is no longer used; 0: none. Asked until 0
+
+// ---- mats
+int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params);
+int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *params);
+// A view of `width` x `height` pixels from (x, y): the parent's memory and step; keeps the buffer alive.
+int gwb_mat_view(gwb_mat *m, const gwb_mat *parent, int32_t x, int32_t y, int32_t width, int32_t height);
+// A view of the same bytes in another shape; GWB_SHAPE where the parent is not contiguous or the bytes do not match.
+int gwb_mat_reshape(gwb_mat *m, const gwb_mat *parent, int32_t width, int32_t height, int type, int channels);
+// A view from `offset` bytes behind the parent's first byte, with a step of its own; must lie in the parent's bytes.
+int gwb_mat_slice(gwb_mat *m, const gwb_mat *parent, int64_t offset, int64_t step, int32_t width, int32_t height, int type, int channels);
+void gwb_mat_close(gwb_mat *m);                 // never fails, never waits; the memory is reused after the work that uses it
+int gwb_mat_contiguous(const gwb_mat *m);       // 1: no gap between rows
+int64_t gwb_mat_bytes(const gwb_mat *m);        // from the first byte to behind the last: (height - 1) * step + width * elem_size
+int64_t gwb_mat_offset(const gwb_mat *m);       // bytes from the start of the buffer
+int64_t gwb_mat_buffer_bytes(const gwb_mat *m);
+int gwb_mat_same(const gwb_mat *a, const gwb_mat *b);   // 1: same memory, shape, type and step
+int gwb_mat_wait(const gwb_mat *m, int for_write);      // waits for the work that writes m (for_write: and that reads it)
+int gwb_mat_pending(const gwb_mat *m);          // 1: work that uses m's buffer is not done yet
+// Tells the ordering that `stream` is used outside gpuwb to read (or write) m from here on: later operations wait for what it holds now.
+int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *stream, int write);
+int gwb_mat_at(const gwb_mat *m, int32_t x, int32_t y, double *values);     // waits; `channels` values
+int gwb_mat_declare(const gwb_mat *frame, int format, int32_t width, int32_t height);   // a packed frame of that format begins at `frame`: rule P4 then knows its planes
+gwb_mat *gwb_mat_next(gwb_mat *previous);       // NULL starts; walks the buffers that live, as one mat each, for tools; not thread-safe against closing
+
+// ---- streams and events
+int gwb_stream_create(gwb_stream *s, int device, const gwb_stream_params *params);
+int gwb_stream_default(gwb_stream *s, int device);      // the device's default stream; close it too
+void gwb_stream_close(gwb_stream *s);           // work in it goes on
+int gwb_stream_synchronize(const gwb_stream *s);        // waits
+int gwb_stream_query(const gwb_stream *s);      // 1: all work is done, 0: not yet
+int gwb_stream_wait_stream(const gwb_stream *s, const gwb_stream *other);   // later work of s runs after what `other` holds now
+int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e);
+int gwb_stream_sleep(const gwb_stream *s, double ms);   // keeps the stream busy for about that long (0..10000), to try out order
+int gwb_event_create(gwb_event *e, int timing);
+void gwb_event_close(gwb_event *e);
+int gwb_event_record(gwb_event *e, const gwb_stream *s);
+int gwb_event_synchronize(const gwb_event *e);  // waits
+int gwb_event_query(const gwb_event *e);        // 1: reached, 0: not yet
+int gwb_event_elapsed(const gwb_event *start, const gwb_event *end, double *ms);    // waits for both
+
+// ---- work on mats. Shapes must match, else GWB_SHAPE. `stream` may be NULL.
+int gwb_fill(const gwb_mat *m, const double *values, const gwb_stream *stream);     // `channels` values that fit the type
+int gwb_upload(const gwb_mat *dst, const void *src, int64_t step, const gwb_stream *stream);    // src may be freed on return; step 0: tight
+int gwb_download(void *dst, int64_t step, const gwb_mat *src, const gwb_stream *stream);        // waits until dst holds the pixels
+int gwb_copy(const gwb_mat *dst, const gwb_mat *src, const gwb_stream *stream);     // any device to any device
+int gwb_copy_planes(const gwb_mat *const *dst, const gwb_mat *const *src, int count, const gwb_stream *stream);  // up to GWB_MAX_PLANES, in one launch
+int gwb_copy2d(const gwb_copy2d_params *copy, const gwb_stream *stream);   // validates, issues; the rules are asked by gwb_copy2d_check
+int gwb_copy2d_check(const gwb_copy2d_params *copy, gwb_copy_report *report);   // issues nothing
+// Saturating conversion: dst = value * scale + offset, in double; round: 0 to nearest even, 1 towards zero, 2 down, 3 up (integer dst).
+int gwb_cast(const gwb_mat *dst, const gwb_mat *src, double scale, double offset, int round, const gwb_stream *stream);
+int gwb_split(const gwb_mat *const *dst, const gwb_mat *src, const gwb_stream *stream);     // one single-channel mat a channel
+int gwb_merge(const gwb_mat *dst, const gwb_mat *const *src, const gwb_stream *stream);

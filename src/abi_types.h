@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// The types that C, Lua (ffi.cdef) and the kernels share. No preprocessor line stands in this file: each reader takes the text as it is.
+// Sizes are in pixels (width) and rows (height); a step is the number of bytes from one row to the next.
+
+// Element type of one channel.
+typedef enum gwb_type {
+    GWB_U8, GWB_I8, GWB_U16, GWB_I16, GWB_U32, GWB_I32, GWB_F16, GWB_F32, GWB_F64, GWB_TYPES
+} gwb_type;
+
+enum {
+    GWB_ABI = 1,                // changes when a struct here does
+    GWB_MAT_TAG = 0x4d425747,   // first word of a live gwb_mat; 0 once it is closed
+    GWB_STREAM_TAG = 0x53425747,
+    GWB_EVENT_TAG = 0x45425747,
+    GWB_MAX_PLANES = 4,
+    GWB_MAX_CHANNELS = 4
+};
+
+// gwb_mat.flags
+enum {
+    GWB_MAT_READONLY = 1,       // no operation may write through this mat
+    GWB_MAT_VIEW = 2,           // shows a part of another mat's buffer
+    GWB_MAT_PINNED = 4,         // page-locked host memory, which a cuda device reads and writes by itself
+    GWB_MAT_FOREIGN = 8         // memory of another library
+};
+
+typedef struct gwb_buf gwb_buf;         // counted storage
+typedef struct gwb_queue gwb_queue;     // counted heart of a stream
+
+// A rectangle of pixels in pitched memory: what a kernel sees of a mat.
+typedef struct gwb_view {
+    uint8_t *data;      // first byte of row 0, in the memory of the device at hand
+    int64_t step;       // bytes from one row to the next
+    int32_t width;      // pixels
+    int32_t height;     // rows
+} gwb_view;
+
+// One pitched plane. Fields are for reading; only the gwb_mat_ functions write them.
+typedef struct gwb_mat {
+    uint32_t tag;       // GWB_MAT_TAG while it lives
+    uint32_t flags;     // GWB_MAT_READONLY ...
+    int32_t width;      // pixels
+    int32_t height;     // rows
+    int32_t type;       // gwb_type of a channel
+    int32_t channels;   // 1..4, interleaved
+    int32_t elem_size;  // bytes of one pixel, all its channels
+    int32_t device;     // position in the list of devices: 0 is the host
+    int64_t step;       // bytes from one row to the next, at least width * elem_size
+    uint8_t *data;      // first byte of row 0; NULL where width or height is 0
+    gwb_buf *buf;       // storage; this mat holds one reference
+} gwb_mat;
+
+// An ordered queue of work on one device.
+typedef struct gwb_stream {
+    uint32_t tag;       // GWB_STREAM_TAG while it lives
+    int32_t device;     // position in the list of devices
+    void *handle;       // CUstream on cuda; an opaque pointer on the host device
+    gwb_queue *queue;   // this stream holds one reference
+} gwb_stream;
+
+// A point in a stream's work.
+typedef struct gwb_event {
+    uint32_t tag;       // GWB_EVENT_TAG while it lives
+    int32_t device;     // position in the list of devices; -1 before it is first recorded
+    int32_t timing;     // 1: keeps the time it was reached
+    int32_t recorded;   // 1: has been recorded
+    void *handle;       // CUevent on cuda; an opaque pointer on the host device
+} gwb_event;
+
+// How a new mat's memory is laid out. All zero is the default.
+typedef struct gwb_mat_params {
+    int32_t packed;     // 1: step is width * elem_size
+    int32_t align;      // step is a multiple of this many bytes (a power of two); 0: the device's own choice
+    int32_t pinned;     // 1: page-locked host memory (device must be 0)
+} gwb_mat_params;
+
+// Memory of another library.
+typedef struct gwb_wrap_params {
+    void *ptr;          // first byte of row 0
+    int64_t step;       // bytes; 0: rows are tight
+    int32_t width;      // pixels
+    int32_t height;     // rows
+    int32_t type;       // gwb_type
+    int32_t channels;   // 1..4
+    int32_t device;     // -1: asked of the driver
+    int32_t readonly;   // 1: no operation may write
+    uint64_t owner;     // key of the owner, given back by gwb_released_owner when the memory is no longer used; 0: none
+} gwb_wrap_params;
+
+typedef struct gwb_stream_params {
+    void *handle;       // a foreign CUstream, never destroyed here
+    int32_t foreign;    // 1: take `handle`
+    int32_t priority;   // lower runs first; 0 is the default
+    int32_t nonblocking;// 1: does not wait for CUDA's legacy default stream
+    int32_t pad;
+} gwb_stream_params;
+
+// A device as a script sees it.
+typedef struct gwb_device_info {
+    char name[64];      // "host", "cuda:0"
+    char model[128];    // "NVIDIA H200", the processor's name
+    int32_t cuda;       // 1: a cuda device
+    int32_t index;      // as its kind counts, from 0
+    int32_t major;      // compute capability (cuda)
+    int32_t minor;
+    int32_t units;      // multiprocessors (cuda), threads (host)
+    int32_t pad;
+    int64_t memory;     // bytes in all
+} gwb_device_info;
+
+// A picture: planes with a format, and what its numbers mean. The mats are borrowed.
+typedef struct gwb_image {
+    int32_t format;     // position in the format table (format.h)
+    int32_t width;      // pixels of the picture
+    int32_t height;     // rows of the picture
+    int32_t planes;     // mats used
+    int32_t matrix;     // gwb_matrix; 0 unknown
+    int32_t range;      // gwb_range; 0 unknown
+    int32_t siting;     // gwb_siting; 0 unknown
+    int32_t transfer;   // gwb_transfer; 0 unknown
+    int32_t primaries;  // gwb_primaries; 0 unknown
+    int32_t pad;
+    gwb_mat *plane[4];
+} gwb_image;
+
+// Bytes of a device's memory.
+typedef struct gwb_memory {
+    int64_t used;       // in live mats
+    int64_t cached;     // kept for reuse
+    int64_t peak;       // most used at once
+    int64_t limit;      // of used + cached; 0: none
+    int64_t free;       // that the device still has
+    int64_t total;      // that the device has
+} gwb_memory;
+
+// A raw 2D copy: `height` rows of `width` bytes. Each side is a mat (its step is then the default), or a pointer with a step.
+typedef struct gwb_copy2d_params {
+    gwb_mat *dst_mat;       // NULL: dst_ptr
+    gwb_mat *src_mat;       // NULL: src_ptr
+    void *dst_ptr;
+    void *src_ptr;
+    int64_t dst_step;       // bytes; 0: the mat's
+    int64_t src_step;
+    int64_t width;          // bytes of a row
+    int64_t height;         // rows
+    int64_t dst_x;          // bytes
+    int64_t dst_y;          // rows
+    int64_t src_x;          // bytes
+    int64_t src_y;          // rows
+} gwb_copy2d_params;
+
+// What the plane-copy rules say of one side of a raw 2D copy.
+typedef struct gwb_copy_side {
+    int32_t known;          // 1: the pointer lies in an allocation that gpuwb knows
+    int32_t device;
+    int32_t has_view;       // 1: view_* describe the mat that was given, or that starts at the pointer
+    int32_t contiguous;     // 1: that view has no gap between its rows
+    int64_t buf_bytes;      // size of the allocation
+    int64_t first;          // offset of the first byte touched, from the start of the allocation
+    int64_t end;            // offset behind the last byte touched
+    int64_t step;           // the copy's step, bytes
+    int64_t view_first;     // the view's offset in the allocation
+    int64_t view_width;     // bytes of its row
+    int64_t view_height;
+    int64_t view_step;
+    int64_t outside;        // bytes touched that are not the view's own
+    int64_t touched;        // bytes touched in all
+    // P3: another packed copy from or to the same allocation, whose bytes this one touches too
+    int64_t twin_first;     // its first byte; -1: there is none
+    int64_t twin_shared;    // bytes that both touch
+    int64_t twin_expected;  // where this copy would start if it followed the other one
+    // P4: the plane of the declared format that has this copy's shape
+    int32_t plane;          // 1..; 0: none
+    int32_t plane_format;   // its format
+    int64_t plane_first;    // where that plane begins
+    int64_t plane_step;     // its step, bytes
+} gwb_copy_side;
+
+typedef struct gwb_copy_report {
+    uint32_t rules;         // bit n: rule Pn speaks
+    uint32_t dst_rules;     // those of the destination
+    uint32_t src_rules;     // those of the source
+    int32_t pad;
+    gwb_copy_side dst;
+    gwb_copy_side src;
+} gwb_copy_report;

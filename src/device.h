@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// A device: its table of functions, its queues, its memory pool. src/host and src/cuda fill the table; everything above calls through it.
+#ifndef GWB_DEVICE_H
+#define GWB_DEVICE_H
+
+#include "error.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+typedef struct gwb_device gwb_device;
+
+// One rectangle of bytes to copy. Memory spaces are positions in the list of devices; GWB_SPACE_PAGEABLE and GWB_SPACE_PINNED are host memory.
+enum { GWB_SPACE_PINNED = -1, GWB_SPACE_PAGEABLE = -2 };
+typedef struct gwb_rect {
+    uint8_t *dst;
+    const uint8_t *src;
+    int64_t dst_step, src_step; // bytes
+    int64_t width;              // bytes of a row, at least 1
+    int64_t rows;               // at least 1
+    int dst_space, src_space;
+} gwb_rect;
+
+// A built-in kernel over nx * ny * nz work items; what an item is, is the kernel's matter (kernels/list.h).
+typedef struct gwb_launch {
+    int kernel;                 // GWB_KERNEL_name
+    const void *args;           // copied before the call returns
+    int32_t args_size;          // bytes
+    int32_t nx, ny, nz;         // at least 1 each
+} gwb_launch;
+
+// The heart of a stream. Counted: streams and the use records of buffers hold references. Sequence numbers count its operations from 1.
+struct gwb_queue {
+    gwb_device *dev;
+    int refs;               // under gwb_lock
+    bool foreign;           // the handle is not ours to destroy
+    bool dead;              // foreign and closed: nothing may be issued on the handle any more; its marks still stand
+    void *handle;           // CUstream; the host device's worker
+    uint64_t issued;        // operations issued; under gwb_lock
+    void *impl;             // the device's own
+};
+
+// What a device does. "Enqueues" means: the operation joins the queue and the call returns; the caller has raised q->issued to the operation's
+// sequence number before the call. Every function returns 0 or a negative status with its text set, unless it says otherwise.
+typedef struct gwb_device_ops {
+    int (*open)(gwb_device *d);                                     // before first use of all below; once
+    int (*memory)(gwb_device *d, int64_t *free, int64_t *total);    // bytes
+    int (*alloc)(gwb_device *d, int64_t bytes, void **out);         // at least 256-byte aligned (host: 64); GWB_OUT_OF_MEMORY when full
+    void (*release)(gwb_device *d, void *memory, int64_t bytes);    // nothing uses it any more
+    int (*synchronize)(gwb_device *d);                              // waits for all work, foreign too
+
+    int (*queue_open)(gwb_queue *q, const gwb_stream_params *params);   // sets handle, impl; params->foreign takes the handle as it is
+    void (*queue_close)(gwb_queue *q);                              // last reference gone: all its operations are done or will end by themselves
+    void (*queue_retire)(gwb_queue *q);                             // a foreign handle is about to go: mark what it holds now, so that waits still work
+    int (*queue_done)(gwb_queue *q, uint64_t seq);                  // 1 operation `seq` is done, 0 not; polls, never blocks
+    int (*queue_wait)(gwb_queue *q, uint64_t seq);                  // blocks until `seq` is done; from any thread, without gwb_lock
+    int (*queue_after)(gwb_queue *q, gwb_queue *other, uint64_t seq);   // later operations of q run after `seq` of other, whichever device has that
+
+    int (*event_open)(gwb_event *e, gwb_device *d);                 // sets handle
+    void (*event_close)(gwb_event *e);
+    int (*event_record)(gwb_event *e, gwb_queue *q);                // enqueues
+    int (*event_after)(gwb_queue *q, const gwb_event *e);           // later operations of q (of this device) run after e (of this device)
+    int (*event_query)(const gwb_event *e);                         // 1 reached, 0 not
+    int (*event_wait)(const gwb_event *e);                          // blocks; from any thread, without gwb_lock
+    int (*event_elapsed)(const gwb_event *a, const gwb_event *b, double *ms);
+
+    int (*copy)(gwb_queue *q, const gwb_rect *rects, int count);    // enqueues; host: both spaces host memory; cuda: no space is PAGEABLE
+    int (*launch)(gwb_queue *q, const gwb_launch *launch);          // enqueues
+    int (*sleep)(gwb_queue *q, double ms);                          // enqueues
+    int (*call)(gwb_queue *q, void (*fn)(void *), void *arg);       // enqueues a call on a thread of the device's own; fn calls nothing of gpuwb
+} gwb_device_ops;
+
+struct gwb_device {
+    const gwb_device_ops *ops;
+    gwb_device_info info;
+    int position;               // in the list of devices
+    bool is_open;
+    gwb_queue *default_queue;   // opened on first use
+    int64_t limit;              // bytes; 0: none
+    struct gwb_pool *pool;      // buf.c's
+    void *impl;                 // the device's own
+};
+
+// One lock over everything that issues work or changes ownership: short sections, never held while waiting for a device. Recursive.
+void gwb_lock(void);
+void gwb_unlock(void);
+
+gwb_device *gwb_device_at(int position);        // NULL with the error set where there is none; opens it
+gwb_device *gwb_device_default(void);           // the current one, open; NULL with the error set
+
+// src/host/host.c
+extern const gwb_device_ops gwb_host_ops;
+void gwb_host_describe(gwb_device_info *info);  // fills name, model, units, memory
+
+// src/cuda/device.c. The driver is loaded here, once; absent stays NULL where that worked and there is a device.
+int gwb_cuda_count(const char **absent);        // devices; 0 and a sentence that says why there are none
+int gwb_cuda_describe(int ordinal, gwb_device_info *info);
+extern const gwb_device_ops gwb_cuda_ops;       // gwb_device.info.index is the driver's ordinal
+// Page-locked memory that every cuda device can reach. Fails with GWB_UNSUPPORTED where there is no cuda device.
+int gwb_cuda_pinned_alloc(int64_t bytes, void **out);
+void gwb_cuda_pinned_release(void *memory);
+// Whose memory a pointer is: sets a position in the list of devices, GWB_SPACE_PINNED or GWB_SPACE_PAGEABLE, and 1 where the allocation's range is known.
+int gwb_cuda_pointer(const void *pointer, int *space, const uint8_t **first, int64_t *bytes);
+
+#endif
