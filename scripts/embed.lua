@@ -19,6 +19,11 @@ local function quote(s)
     return "'" .. s:gsub("'", "'\\''") .. "'"
 end
 
+local function run(command)
+    local status = os.execute(command) -- a number, or true in a LuaJIT made for 5.2
+    return status == 0 or status == true
+end
+
 -- What a shell command prints; "" where it fails.
 local function output(command)
     local pipe = assert(io.popen(command .. " 2>/dev/null"))
@@ -84,7 +89,7 @@ local function fatbin(sources)
     print("nvcc builtin.cu (sm " .. wanted .. ")")
     local part = path .. ".part"
     local command = table.concat({ quote(nvcc), "-fatbin", gencode(nvcc, wanted), NVCC_FLAGS, "-o", quote(part), "kernels/builtin.cu" }, " ")
-    if os.execute(command) ~= 0 then fail("this command failed:\n%s", command) end
+    if not run(command) then fail("this command failed:\n%s", command) end
     made = assert(read(part))
     assert(os.rename(part, path))
     write(key, inputs)
@@ -97,17 +102,19 @@ for byte = 0, 255 do
     local char = string.char(byte)
     ESCAPE[char] = (byte < 32 or byte > 126 or char:find('["\\?]')) and ("\\%03o"):format(byte) or nil
 end
+ESCAPE["\n"] = "\\n"
 local function literal(bytes)
     local lines = {}
     local from = 1
     while from <= #bytes do
         local to = math.min(bytes:find("\n", from, true) or #bytes, from + 99)
-        lines[#lines + 1] = '    "' .. bytes:sub(from, to):gsub(".", ESCAPE):gsub("\n", "\\n") .. '"'
+        lines[#lines + 1] = '    "' .. bytes:sub(from, to):gsub(".", ESCAPE) .. '"'
         from = to + 1
     end
     return #lines == 0 and '    ""' or table.concat(lines, "\n")
 end
 
+if not run("mkdir -p " .. quote(dir)) then fail("cannot make the folder %s", dir) end
 local names = {}
 for name in output("find lua kernels src/abi_*.h -type f"):gmatch("[^\n]+") do
     if not name:find("/%.") then names[#names + 1] = name end
@@ -132,5 +139,4 @@ out[#out + 1] = ("const size_t gwb_embedded_count = %d;"):format(#entries)
 out[#out + 1] = "_Alignas(64) const unsigned char gwb_embedded_fatbin[] =\n" .. literal(binary) .. ";"
 out[#out + 1] = ("const size_t gwb_embedded_fatbin_size = %d;\n"):format(#binary)
 
-if os.execute("mkdir -p " .. quote(dir)) ~= 0 then fail("cannot make the folder %s", dir) end
 write(dir .. "/embedded_files.c", table.concat(out, "\n"))
