@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Installs what gpuwb is built and tested with from Debian's or Ubuntu's packages, as root or through sudo. Where all is there it does nothing.
+# Usage: scripts/setup.sh
+set -euo pipefail
+
+packages=(
+    gcc g++ libc6-dev make pkg-config premake4  # the build; g++ also serves nvcc, where there is one
+    luajit libluajit-5.1-dev libedit-dev libstb-dev
+    lua-busted lua-check                        # the tests
+)
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "setup: no Debian or Ubuntu; these packages' programs and headers are taken to be there: ${packages[*]}"
+    exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$state" = installed ] || missing+=("$package")
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+    as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            echo "setup: neither root nor sudo; ask an administrator for: apt-get install ${missing[*]}" >&2
+            exit 1
+        fi
+        as_root=(sudo)
+    fi
+    install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}")
+    echo "setup: installing ${missing[*]}"
+    log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
+    # The lists are fetched only where the packages are not to be had with those at hand.
+    if ! "${install[@]}" >"$log" 2>&1; then
+        echo "setup: fetching the package lists first"
+        "${as_root[@]}" apt-get update -qq >>"$log" 2>&1 && "${install[@]}" >>"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+    fi
+fi
+
+if ! command -v nvcc >/dev/null && [ ! -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
+    echo "setup: no nvcc here: the kernels for a GPU are compiled by NVRTC when they are first used, where there is a GPU (no fault)"
+fi

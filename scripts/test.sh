@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Sets up, builds and tests: luacheck, the specs on gpuwb itself (release and asan build), the C interface from C and C++.
+# Usage: scripts/test.sh [BUSTED-OPTION ...]     as --filter='copy2d'
+#        GPUWB_TSAN=1 scripts/test.sh            the specs in the tsan build too
+# The last line is "N passed, M failed"; the exit status says the same.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh || exit 1
+
+passed=0 failed=0
+failures=()
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Runs a command that is one check.
+check() {
+    local name=$1; shift
+    local start=$SECONDS
+    if "$@"; then
+        passed=$((passed + 1))
+        echo "ok      $name ($((SECONDS - start)) s)"
+    else
+        failed=$((failed + 1))
+        failures+=("$name")
+        echo "FAILED  $name"
+    fi
+}
+
+# Runs the specs in a build; each spec counts.
+specs() {
+    local config=$1; shift
+    local start=$SECONDS counts successes bad status=0
+    "build/$config/gpuwb" "$(command -v busted)" --output=plainTerminal "$@" 2>&1 | tee "$work/specs" || status=1
+    counts=$(grep -aE '^[0-9]+ success(es)? / [0-9]+ failures? / [0-9]+ errors? / [0-9]+ pending' "$work/specs" | tail -n 1)
+    read -r successes bad < <(awk -F'[ /]+' '{ print $1 + 0, $3 + $5 }' <<<"$counts")
+    successes=${successes:-0} bad=${bad:-0}
+    # A run that died, or failed without a count, is a failure of its own.
+    [ "$status" = 0 ] || [ "$bad" -gt 0 ] || bad=1
+    passed=$((passed + successes)) failed=$((failed + bad))
+    [ "$bad" = 0 ] || failures+=("specs in the $config build: $bad")
+    echo "specs in the $config build: ${counts:-no count} ($((SECONDS - start)) s)"
+}
+
+# A C program that uses libgpuwb.so of a build.
+c_program() {
+    local config=$1 flags=(); shift
+    [ "$config" != asan ] || flags=(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
+    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -g "${flags[@]}" -I src tests/c/api.c -o "$work/api-$config" \
+        -L "build/$config" -lgpuwb -Wl,-rpath,"$PWD/build/$config" -pthread -lm && "$work/api-$config"
+}
+
+configs=(release asan)
+[ "${GPUWB_TSAN:-0}" != 1 ] || configs+=(tsan)
+
+check "luacheck" luacheck --no-color -q lua scripts tests premake5.lua .busted .luacheckrc
+check "gwb.h in C" gcc -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I src tests/c/header.c
+check "gwb.h in C++" g++ -x c++ -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I src tests/c/header.c
+for config in "${configs[@]}"; do
+    check "build $config" scripts/build.sh "$config"
+    [ -x "build/$config/gpuwb" ] || continue
+    # What concerns the files of a build rather than the program is asked once.
+    options=()
+    [ "$config" = release ] || options=(--exclude-tags=build)
+    specs "$config" "${options[@]}" "$@"
+    [ "$config" = tsan ] || check "C program with libgpuwb.so, $config" c_program "$config"
+done
+
+for failure in "${failures[@]}"; do echo "failed: $failure"; done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
