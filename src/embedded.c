@@ -17,7 +17,8 @@ typedef struct disk_file {
 static pthread_mutex_t disk_lock = PTHREAD_MUTEX_INITIALIZER;
 static disk_file *disk_files;  // under disk_lock
 
-static disk_file *read_file(const char *root, const char *name) {
+static disk_file *read_file(const char *root, const char *name)
+{
     size_t name_size = strlen(name) + 1, path_size = strlen(root) + 1 + name_size;
     char *path = malloc(path_size);
     if (!path) return NULL;
@@ -42,11 +43,13 @@ static disk_file *read_file(const char *root, const char *name) {
     return disk;
 }
 
-static int same_file(const gwb_embedded *a, const gwb_embedded *b) {
+static int same_file(const gwb_embedded *a, const gwb_embedded *b)
+{
     return a->size == b->size && strcmp(a->name, b->name) == 0 && memcmp(a->data, b->data, a->size) == 0;
 }
 
-static const gwb_embedded *find_on_disk(const char *root, const char *name) {
+static const gwb_embedded *find_on_disk(const char *root, const char *name)
+{
     disk_file *fresh = read_file(root, name);
     if (!fresh) return NULL;
     pthread_mutex_lock(&disk_lock);
@@ -62,11 +65,13 @@ static const gwb_embedded *find_on_disk(const char *root, const char *name) {
     return &known->file;
 }
 
-static int compare_name(const void *name, const void *entry) {
+static int compare_name(const void *name, const void *entry)
+{
     return strcmp(name, ((const gwb_embedded *)entry)->name);
 }
 
-const gwb_embedded *gwb_embedded_find(const char *name) {
+const gwb_embedded *gwb_embedded_find(const char *name)
+{
     const char *root = getenv("GPUWB_ROOT");
     if (root && *root) return find_on_disk(root, name);
     return bsearch(name, gwb_embedded_files, gwb_embedded_count, sizeof *gwb_embedded_files, compare_name);
