@@ -91,7 +91,7 @@ end
 product("gpuwb", "ConsoleApp", "gpuwb", "-l:libluajit-5.1.a -Wl,--no-whole-archive -rdynamic "
     .. "-l:libedit.a -l:libbsd.a -l:libmd.a -l:libtinfo.a -ldl -lm")
     files { "src/main.c", "src/line.c" }
-product("libgpuwb", "SharedLib", "libgpuwb", "-Wl,--no-whole-archive -Wl,-z,defs -lluajit-5.1 -ldl -lm")
+product("libgpuwb", "SharedLib", "libgpuwb", "-Wl,--no-whole-archive -lluajit-5.1 -ldl -lm")
 product("module", "SharedLib", "gpuwb", "-Wl,--no-whole-archive -ldl -lm")
 
 -- `ar` adds to an archive that is there: start anew, so that the object of a removed source does not stay.
