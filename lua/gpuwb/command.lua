@@ -1,0 +1,102 @@
+-- SPDX-License-Identifier: MIT
+-- What the command's options do beyond running code: called by src/main.c, once an option. Errors are for the user of
+-- the command: a text without position.
+
+local command = {}
+
+local HELP = [==[
+usage: gpuwb [options] [script [args]]
+
+Runs a Lua script as luajit does; the workbench is the global `gpu` (or require "gpuwb"). With no script: a prompt on a
+terminal, else the script is read from standard input.
+
+  -e CODE          run CODE; may be repeated
+  -l NAME          require the library NAME
+  -i               a prompt after the script
+  -v               print versions, then go on
+  -j CMD           a LuaJIT command: on, off, v, dump, p, ...
+  -O[LEVEL|FLAGS]  LuaJIT's optimisation
+  -b ...           save or list bytecode
+  -E               ignore LUA_INIT, LUA_PATH and LUA_CPATH
+  --               end of the options
+  -                the script is standard input
+  --device NAME    compute on host, cuda or cuda:N (the default: cuda:0 where there is one, else host)
+  --devices        list the devices
+  --strict         reading or assigning an undeclared global is an error
+  --version        print versions
+  --help, -h       print this
+
+Environment: LUA_INIT (code or @file, run first), GPUWB_DEVICE (as --device), GPUWB_ROOT (a checkout to read gpuwb's Lua
+files and kernels from).
+]==]
+
+function command.help()
+    io.write(HELP)
+end
+
+-- One line each; works where no driver is installed.
+function command.version()
+    local gpu = require "gpuwb"
+    local why_no_cuda = gpu.why_no_cuda()
+    print("gpuwb " .. gpu.version)
+    print(jit.version)
+    if why_no_cuda then
+        print("CUDA: " .. why_no_cuda)
+        return
+    end
+    for _, device in ipairs(gpu.devices()) do
+        if device.kind == "cuda" then
+            print(("CUDA: driver %s, cuda:%d is %s"):format(device.driver or "?", device.index, device.name))
+        end
+    end
+end
+
+function command.devices()
+    local gpu = require "gpuwb"
+    for _, device in ipairs(gpu.devices()) do
+        local id = device.kind == "host" and "host" or device.kind .. ":" .. device.index
+        print(("%-7s %s, %.1f GiB"):format(id, device.name, device.memory / 2^30))
+    end
+    local why_no_cuda = gpu.why_no_cuda()
+    if why_no_cuda then print("cuda    not there: " .. why_no_cuda) end
+end
+
+-- "a,b" as "a", "b"; nothing for nil.
+local function words(list)
+    local result = {}
+    for word in ((list or "") .. ","):gmatch "([^,]*)," do result[#result + 1] = word end
+    if not list then result[1] = nil end
+    return result
+end
+
+-- A module of LuaJIT's own, which comes as a Lua file beside it.
+local function jit_module(name)
+    local found, module = pcall(require, "jit." .. name)
+    if not found and not tostring(module):find("module 'jit." .. name .. "' not found", 1, true) then error(module, 0) end
+    if not found or type(module) ~= "table" or not module.start then
+        error("unknown luaJIT command or jit.* modules not installed", 0)
+    end
+    return module
+end
+
+-- -j NAME[=ARG,ARG...]: a function of `jit`, or the module jit.NAME.
+function command.jit(text)
+    local name, list = text:match "^([^=]*)=(.*)$"
+    name = name or text
+    local run = type(jit[name]) == "function" and jit[name] or jit_module(name).start
+    run(unpack(words(list)))
+end
+
+-- -O[LEVEL|FLAG,FLAG...]
+function command.optimize(list)
+    require("jit.opt").start(unpack(words(list)))
+end
+
+-- -b[OPTIONS] ARG...: all that follows belongs to jit.bcsave.
+function command.bytecode(first, ...)
+    local options = first:sub(3)
+    local start = jit_module("bcsave").start
+    if options == "" then start(...) else start("-" .. options, ...) end
+end
+
+return command

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: MIT
+// The line reader over libedit's own interface. Reading of characters is ours: that is where Ctrl-C, Ctrl-Z and a changed
+// window size are noticed, with no work in a signal handler and no race.
+#define _POSIX_C_SOURCE 200809L
+
+#include "line.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <histedit.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#define PASTE_BEGIN "\033[200~"  // what a terminal in bracketed-paste mode puts around a paste
+#define PASTE_END "\033[201~"
+#define PASTE_ON "\033[?2004h"
+#define PASTE_OFF "\033[?2004l"
+
+enum { HISTORY_KEEP = 1000 };  // entries; the file is cut to them when it holds twice as many
+
+static struct {
+    bool terminal;
+    EditLine *el;  // NULL: plain reading
+    History *history;
+    char *history_path;  // NULL: none is kept
+    const char *prompt;
+    sigset_t outer_mask;  // while a character is waited for
+    bool cancelled;
+} reader;
+
+// ---- text that grows
+
+typedef struct text {
+    char *bytes;
+    size_t size, capacity;
+} text;
+
+static bool append(text *t, const char *bytes, size_t size)
+{
+    if (t->size + size + 1 > t->capacity) {
+        size_t capacity = (t->size + size + 1) * 2;
+        char *grown = realloc(t->bytes, capacity);
+        if (!grown) return false;
+        t->bytes = grown;
+        t->capacity = capacity;
+    }
+    memcpy(t->bytes + t->size, bytes, size);
+    t->size += size;
+    t->bytes[t->size] = '\0';
+    return true;
+}
+
+// ---- signals
+
+static volatile sig_atomic_t got_interrupt, got_stop, got_resize;
+
+static void note_signal(int signo)
+{
+    if (signo == SIGINT)
+        got_interrupt = 1;
+    else if (signo == SIGTSTP)
+        got_stop = 1;
+    else
+        got_resize = 1;
+}
+
+static const int watched[] = {SIGINT, SIGTSTP, SIGWINCH};
+enum { WATCHED = sizeof watched / sizeof *watched, INTERRUPT_ONLY = 1 };
+
+// Notes the first `count` of the watched signals until they are given back.
+static void watch_signals(struct sigaction before[], int count)
+{
+    struct sigaction action = {.sa_handler = note_signal};
+    got_interrupt = got_stop = got_resize = 0;
+    for (int i = 0; i < count; i++)
+        sigaction(watched[i], &action, &before[i]);
+}
+
+static void unwatch_signals(const struct sigaction before[], int count)
+{
+    for (int i = 0; i < count; i++)
+        sigaction(watched[i], &before[i], NULL);
+}
+
+static void write_terminal(const char *sequence)
+{
+    fputs(sequence, stdout);
+    fflush(stdout);
+}
+
+// Ctrl-Z: the shell gets its terminal back as it was; after `fg` the line stands there again.
+static void stop_here(void)
+{
+    el_set(reader.el, EL_PREP_TERM, 0);
+    write_terminal(PASTE_OFF "\n");
+    raise(SIGSTOP);
+    write_terminal(PASTE_ON);
+    el_set(reader.el, EL_PREP_TERM, 1);
+    el_set(reader.el, EL_REFRESH);
+}
+
+// ---- characters
+
+// The next byte of the terminal: 1, 0 at its end, -1 after Ctrl-C. The watched signals are blocked outside pselect.
+static int next_byte(char *byte)
+{
+    for (;;) {
+        if (got_interrupt) {
+            reader.cancelled = true;
+            return -1;
+        }
+        if (got_stop) {
+            got_stop = 0;
+            stop_here();
+        }
+        if (got_resize) {
+            got_resize = 0;
+            el_resize(reader.el);
+        }
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(STDIN_FILENO, &set);
+        if (pselect(STDIN_FILENO + 1, &set, NULL, NULL, NULL, &reader.outer_mask) < 0) {
+            if (errno == EINTR) continue;
+            return 0;
+        }
+        return read(STDIN_FILENO, byte, 1) == 1 ? 1 : 0;  // a terminal that is gone reads as an error
+    }
+}
+
+// libedit asks for one character; bytes that are none in this locale are left out.
+static int next_char(EditLine *el, wchar_t *out)
+{
+    (void)el;
+    mbstate_t state = {0};
+    for (;;) {
+        char byte;
+        int got = next_byte(&byte);
+        if (got <= 0) return got;
+        size_t used = mbrtowc(out, &byte, 1, &state);
+        if (used == (size_t)-1)
+            memset(&state, 0, sizeof state);
+        else if (used != (size_t)-2) return 1;
+    }
+}
+
+// Bound to PASTE_BEGIN: the block goes into the line as it is, so that Enter runs it as one chunk.
+static unsigned char paste(EditLine *el, int key)
+{
+    (void)key;
+    static const size_t mark = sizeof PASTE_END - 1;
+    text block = {0};
+    unsigned char result = CC_REFRESH;
+    while (block.size < mark || memcmp(block.bytes + block.size - mark, PASTE_END, mark) != 0) {
+        char byte;
+        int got = next_byte(&byte);
+        if (got <= 0 || !append(&block, &byte, 1)) {
+            result = got == 0 ? CC_EOF : CC_ERROR;
+            goto done;
+        }
+    }
+    block.size -= mark;
+    while (block.size && strchr("\r\n", block.bytes[block.size - 1]))
+        block.size--;
+    size_t kept = 0;
+    for (size_t i = 0; i < block.size; i++) {  // terminals send CR, LF or both for a line's end
+        char c = block.bytes[i];
+        if (c == '\n' && i && block.bytes[i - 1] == '\r') continue;
+        block.bytes[kept++] = c == '\r' ? '\n' : c;
+    }
+    block.bytes[kept] = '\0';
+    if (kept && el_insertstr(el, block.bytes) != 0)
+        result = CC_ERROR;
+done:
+    free(block.bytes);
+    return result;
+}
+
+static char *give_prompt(EditLine *el)
+{
+    (void)el;
+    return (char *)reader.prompt;
+}
+
+// ---- history: one entry a line, `\` and newlines escaped
+
+static void put_history(const char *entry)
+{
+    HistEvent event;
+    history(reader.history, &event, H_ENTER, entry);
+}
+
+static bool escape(const char *entry, text *out)
+{
+    for (const char *c = entry; *c; c++)
+        if (!(*c == '\n' ? append(out, "\\n", 2) : *c == '\\' ? append(out, "\\\\", 2) : append(out, c, 1))) return false;
+    return append(out, "\n", 1);
+}
+
+static void unescape(char *line)
+{
+    char *to = line;
+    for (char *c = line; *c; c++) {
+        if (*c == '\\' && c[1])
+            *to++ = *++c == 'n' ? '\n' : *c;
+        else
+            *to++ = *c;
+    }
+    *to = '\0';
+}
+
+// The folders above `path`, for this user alone, where they are missing.
+static void make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+}
+
+static char *find_history(void)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    text path = {0};
+    bool ok = state && state[0] == '/' ? append(&path, state, strlen(state))
+                                       : home && append(&path, home, strlen(home)) && append(&path, "/.local/state", 13);
+    if (ok && append(&path, "/gpuwb/history", 14)) return path.bytes;
+    free(path.bytes);
+    return NULL;
+}
+
+// Writes the newest entries to a new file in place of the old one.
+static void cut_history(char **lines, int count)
+{
+    text name = {0};
+    if (append(&name, reader.history_path, strlen(reader.history_path)) && append(&name, ".XXXXXX", 7)) {
+        int fd = mkstemp(name.bytes);  // 0600
+        FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+        if (file) {
+            for (int i = count - HISTORY_KEEP; i < count; i++)
+                fputs(lines[i], file);
+            if (fclose(file) != 0 || rename(name.bytes, reader.history_path) != 0) unlink(name.bytes);
+        }
+    }
+    free(name.bytes);
+}
+
+static void load_history(void)
+{
+    FILE *file = fopen(reader.history_path, "r");
+    if (!file) return;
+    char **lines = NULL, *line = NULL;
+    size_t size = 0;
+    int count = 0;
+    while (getline(&line, &size, file) > 0) {
+        if (count % HISTORY_KEEP == 0) {
+            char **grown = realloc(lines, (size_t)(count + HISTORY_KEEP) * sizeof *lines);
+            if (!grown) break;
+            lines = grown;
+        }
+        lines[count++] = line;
+        line = NULL;
+        size = 0;
+    }
+    free(line);
+    fclose(file);
+    if (count > 2 * HISTORY_KEEP)
+        cut_history(lines, count);
+    for (int i = 0; i < count; i++) {
+        if (count - i <= HISTORY_KEEP) {
+            lines[i][strcspn(lines[i], "\n")] = '\0';
+            unescape(lines[i]);
+            put_history(lines[i]);
+        }
+        free(lines[i]);
+    }
+    free(lines);
+}
+
+static void save_history(const char *entry)
+{
+    text line = {0};
+    int fd = -1;
+    if (escape(entry, &line))
+        fd = open(reader.history_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        ssize_t written = write(fd, line.bytes, line.size);
+        (void)written;  // a full disk is no reason to disturb the session
+        close(fd);
+    }
+    free(line.bytes);
+}
+
+// ---- libedit
+
+static void bind_key(const char *key, const char *action)
+{
+    el_set(reader.el, EL_BIND, key, action, NULL);
+}
+
+static void open_editor(void)
+{
+    const char *terminal = getenv("TERM");
+    if (!terminal || !*terminal || strcmp(terminal, "dumb") == 0) return;
+    setlocale(LC_CTYPE, "");
+    if (MB_CUR_MAX == 1)  // the C locale reads nothing beyond ASCII
+        setlocale(LC_CTYPE, "C.UTF-8");
+    HistEvent event;
+    reader.history = history_init();
+    reader.el = reader.history ? el_init("gpuwb", stdin, stdout, stderr) : NULL;
+    if (!reader.el) return;
+    EditLine *el = reader.el;
+    history(reader.history, &event, H_SETSIZE, HISTORY_KEEP);
+    history(reader.history, &event, H_SETUNIQUE, 1);
+    el_set(el, EL_HIST, history, reader.history);
+    el_set(el, EL_PROMPT_ESC, give_prompt, '\1');  // \1 stands around what has no width
+    el_set(el, EL_EDITOR, "emacs");
+    el_set(el, EL_SIGNAL, 0);
+    el_wset(el, EL_GETCFN, next_char);
+    el_set(el, EL_ADDFN, "gpuwb-paste", "Insert a pasted block", paste);
+    bind_key("^R", "em-inc-search-prev");
+    bind_key("\\e[3~", "ed-delete-next-char");
+    bind_key("\\e[1;5C", "em-next-word");
+    bind_key("\\e[1;5D", "ed-prev-word");
+    el_source(el, NULL);  // the user's ~/.editrc
+    bind_key("\\e[200~", "gpuwb-paste");
+    reader.history_path = find_history();
+    if (reader.history_path) {
+        make_folders(reader.history_path);
+        load_history();
+    }
+}
+
+// ---- the Lua side
+
+static int push_line(lua_State *L, const char *line, size_t size)
+{
+    if (size && line[size - 1] == '\n')
+        size--;
+    lua_pushlstring(L, line, size);
+    return 1;
+}
+
+static int read_edited(lua_State *L)
+{
+    sigset_t block;
+    sigemptyset(&block);
+    for (int i = 0; i < WATCHED; i++)
+        sigaddset(&block, watched[i]);
+    struct sigaction before[WATCHED];
+    watch_signals(before, WATCHED);
+    sigprocmask(SIG_BLOCK, &block, &reader.outer_mask);
+    reader.cancelled = false;
+    write_terminal(PASTE_ON);
+    int size = 0;
+    const char *line = el_gets(reader.el, &size);
+    write_terminal(reader.cancelled ? PASTE_OFF "^C\n" : line ? PASTE_OFF : PASTE_OFF "\n");
+    sigprocmask(SIG_SETMASK, &reader.outer_mask, NULL);
+    unwatch_signals(before, WATCHED);
+    if (reader.cancelled)
+        lua_pushboolean(L, 0);
+    else if (!line)
+        lua_pushnil(L);
+    else
+        push_line(L, line, (size_t)size);
+    return 1;
+}
+
+static int read_plain(lua_State *L)
+{
+    static char *line;
+    static size_t capacity;
+    struct sigaction before[INTERRUPT_ONLY];
+    int count = reader.terminal ? INTERRUPT_ONLY : 0;
+    if (reader.terminal) write_terminal(reader.prompt);
+    watch_signals(before, count);
+    ssize_t size = getline(&line, &capacity, stdin);
+    unwatch_signals(before, count);
+    if (size >= 0) return push_line(L, line, (size_t)size);
+    if (got_interrupt) {
+        clearerr(stdin);
+        write_terminal("\n");
+        lua_pushboolean(L, 0);
+    } else {
+        lua_pushnil(L);
+    }
+    return 1;
+}
+
+static int read_line(lua_State *L)
+{
+    reader.prompt = luaL_checkstring(L, 1);
+    return reader.el ? read_edited(L) : read_plain(L);
+}
+
+static int remember(lua_State *L)
+{
+    const char *entry = luaL_checkstring(L, 1);
+    if (!reader.el) return 0;
+    put_history(entry);
+    if (reader.history_path)
+        save_history(entry);
+    return 0;
+}
+
+bool gwb_line_open(lua_State *L)
+{
+    reader.terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    if (reader.terminal && !reader.el)
+        open_editor();
+    lua_createtable(L, 0, 3);
+    lua_pushcfunction(L, read_line);
+    lua_setfield(L, -2, "read");
+    lua_pushcfunction(L, remember);
+    lua_setfield(L, -2, "remember");
+    lua_pushboolean(L, reader.terminal);
+    lua_setfield(L, -2, "terminal");
+    return reader.terminal;
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: MIT
+// The command: runs Lua as `luajit` does, with gpuwb built in. What is policy rather than running scripts is Lua:
+// lua/gpuwb/command.lua (-v -j -O -b and the long options that print) and lua/gpuwb/repl.lua (the prompt).
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include "line.h"
+#include "script.h"
+
+typedef struct options {
+    int argc;
+    char **argv;
+    int script;  // index of the script's name in argv, argc where there is none
+    bool no_env, interactive, version, strict;
+    bool exec;  // something else than a script is to run: no prompt and no script from stdin
+} options;
+
+// What the command line asks for; the last two are mistakes.
+typedef enum request { RUN, PRINT_HELP, PRINT_VERSION, PRINT_DEVICES, UNKNOWN_OPTION, MISSING_VALUE } request;
+
+typedef struct command {
+    options opts;
+    request request;
+    int status;  // of the process
+} command;
+
+static lua_State *interrupted_state;  // for the signal handler
+
+static void say(const char *message)
+{
+    fflush(stdout);
+    fprintf(stderr, "gpuwb: %s\n", message);
+}
+
+// Runs last at every way out, os.exit too: output that was lost must not look like success.
+static void check_stdout(void)
+{
+    bool failed = ferror(stdout) != 0;
+    errno = 0;
+    if (fflush(stdout) == 0 && !failed) return;
+    fprintf(stderr, "gpuwb: cannot write standard output: %s\n", errno ? strerror(errno) : "an earlier write failed");
+    fflush(NULL);  // _exit skips the other open files
+    _exit(EXIT_FAILURE);
+}
+
+// ---- calls: traceback, Ctrl-C, reports
+
+static void raise_interrupt(lua_State *L, lua_Debug *ar)
+{
+    (void)ar;
+    lua_sethook(L, NULL, 0, 0);
+    luaL_error(L, "interrupted!");
+}
+
+// The first Ctrl-C raises an error at the next hook (compiled code sees it when it leaves its trace), the second kills.
+static void on_interrupt(int signo)
+{
+    signal(signo, SIG_DFL);
+    lua_sethook(interrupted_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+}
+
+static int add_traceback(lua_State *L)
+{
+    if (!lua_isstring(L, 1)) {
+        if (!luaL_callmeta(L, 1, "__tostring")) return 1;
+        if (lua_isstring(L, -1)) lua_replace(L, 1);
+    }
+    lua_settop(L, 1);
+    if (!lua_isstring(L, 1)) return 1;
+    luaL_traceback(L, L, lua_tostring(L, 1), 1);
+    return 1;
+}
+
+// lua_pcall with a traceback in the error and with Ctrl-C as an error.
+static int call(lua_State *L, int args, int results)
+{
+    int base = lua_gettop(L) - args;
+    lua_pushcfunction(L, add_traceback);
+    lua_insert(L, base);
+    interrupted_state = L;
+    void (*before)(int) = signal(SIGINT, on_interrupt);
+    int status = lua_pcall(L, args, results, base);
+    signal(SIGINT, before);
+    if (lua_gethook(L) == raise_interrupt)
+        lua_sethook(L, NULL, 0, 0);
+    lua_remove(L, base);
+    return status;
+}
+
+// The error on top as text, popped; NULL for nil, by which a script such as busted ends with status 1 and no word.
+static const char *error_text(lua_State *L)
+{
+    if (lua_isnil(L, -1)) return NULL;
+    const char *text = lua_tostring(L, -1);
+    return text ? text : lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, -1));
+}
+
+// Tells a failure on stderr. True where there was none.
+static bool succeeded(lua_State *L, int status)
+{
+    if (status == 0) return true;
+    const char *text = error_text(L);
+    if (text)
+        say(text);
+    lua_settop(L, 0);
+    return false;
+}
+
+static bool run_loaded(lua_State *L, int load_status)
+{
+    return succeeded(L, load_status ? load_status : call(L, 0, 0));
+}
+
+static bool run_file(lua_State *L, const char *name)
+{
+    return run_loaded(L, luaL_loadfile(L, name));
+}
+
+static bool run_string(lua_State *L, const char *code, const char *name)
+{
+    return run_loaded(L, luaL_loadbuffer(L, code, strlen(code), name));
+}
+
+static bool run_require(lua_State *L, const char *module)
+{
+    lua_getglobal(L, "require");
+    lua_pushstring(L, module);
+    return succeeded(L, call(L, 1, 0));
+}
+
+// Calls a function of lua/gpuwb/command.lua with `count` strings. Its errors are for the user: no traceback.
+static bool run_command(lua_State *L, const char *name, int count, char **words)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "gpuwb.command");
+    if (!succeeded(L, lua_pcall(L, 1, 1, 0))) return false;
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+    luaL_checkstack(L, count, "too many arguments");
+    for (int i = 0; i < count; i++)
+        lua_pushstring(L, words[i]);
+    return succeeded(L, lua_pcall(L, count, 0, 0));
+}
+
+// ---- the command line
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+// The option at argv[*i] that starts with two dashes; moves *i over its value.
+static request parse_long(options *o, int *i)
+{
+    const char *word = o->argv[*i];
+    const char *device;
+    if (strcmp(word, "--help") == 0) return PRINT_HELP;
+    if (strcmp(word, "--version") == 0) return PRINT_VERSION;
+    if (strcmp(word, "--devices") == 0) return PRINT_DEVICES;
+    if (strcmp(word, "--strict") == 0) {
+        o->strict = true;
+        return RUN;
+    }
+    if (strcmp(word, "--device") == 0)
+        device = *i + 1 < o->argc ? o->argv[++*i] : "";
+    else if (starts_with(word, "--device="))
+        device = word + strlen("--device=");
+    else
+        return UNKNOWN_OPTION;
+    if (!*device) return MISSING_VALUE;
+    setenv("GPUWB_DEVICE", device, 1);
+    return RUN;
+}
+
+// Reads the options before the script, which o->script then names, or the option that is wrong. Runs nothing.
+static request parse(options *o)
+{
+    int i = 1;
+    for (; i < o->argc && o->argv[i][0] == '-' && o->argv[i][1]; i++) {
+        const char *word = o->argv[i];
+        bool alone = word[2] == '\0';
+        o->script = i;
+        if (strchr("hivE", word[1]) && !alone) return UNKNOWN_OPTION;
+        switch (word[1]) {
+        case '-':
+            if (alone) {
+                o->script = i + 1;
+                return RUN;
+            }
+            request wanted = parse_long(o, &i);
+            if (wanted != RUN) return wanted;
+            break;
+        case 'h': return PRINT_HELP;
+        case 'i': o->interactive = true; break;
+        case 'v': o->version = true; break;
+        case 'E': o->no_env = true; break;
+        case 'O': break;
+        case 'b':
+            o->exec = true;
+            o->script = o->argc;
+            return i + 1 < o->argc ? RUN : MISSING_VALUE;
+        case 'e': o->exec = true;  // fall through
+        case 'l':
+        case 'j':
+            if (alone && ++i == o->argc) return MISSING_VALUE;
+            break;
+        default: return UNKNOWN_OPTION;
+        }
+    }
+    o->script = i;
+    return RUN;
+}
+
+// Runs -e -l -j -O -b in their order. False where one failed.
+static bool run_options(lua_State *L, const options *o)
+{
+    for (int i = 1; i < o->script; i++) {
+        char *word = o->argv[i];
+        if (strcmp(word, "--device") == 0) i++;
+        char *value = word + 2;
+        if (!*value && strchr("elj", word[1])) value = o->argv[++i];
+        bool ok = true;
+        switch (word[1]) {
+        case 'e': ok = run_string(L, value, "=(command line)"); break;
+        case 'l': ok = run_require(L, value); break;
+        case 'j': ok = run_command(L, "jit", 1, &value); break;
+        case 'O': ok = run_command(L, "optimize", *value != '\0', &value); break;
+        case 'b': return run_command(L, "bytecode", o->argc - i, o->argv + i);
+        }
+        if (!ok) return false;
+    }
+    return true;
+}
+
+static bool run_script(lua_State *L, const options *o)
+{
+    const char *name = o->argv[o->script];
+    bool from_stdin = strcmp(name, "-") == 0 && strcmp(o->argv[o->script - 1], "--") != 0;
+    if (!succeeded(L, luaL_loadfile(L, from_stdin ? NULL : name))) return false;
+    int args = o->argc - o->script - 1;
+    luaL_checkstack(L, args, "too many arguments to the script");
+    for (int i = 0; i < args; i++)
+        lua_pushstring(L, o->argv[o->script + 1 + i]);
+    return succeeded(L, call(L, args, 0));
+}
+
+// LUA_INIT: code, or @ and a file's name.
+static bool run_init(lua_State *L)
+{
+    const char *init = getenv("LUA_INIT");
+    if (!init) return true;
+    return init[0] == '@' ? run_file(L, init + 1) : run_string(L, init, "=LUA_INIT");
+}
+
+// The prompt. Reading, compiling and printing is lua/gpuwb/repl.lua; the chunks run here, so that they stand on the same
+// stack as a script.
+static bool run_repl(lua_State *L)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "gpuwb.repl");
+    if (!succeeded(L, lua_pcall(L, 1, 1, 0))) return false;
+    if (gwb_line_open(L)) signal(SIGINT, SIG_IGN);  // between chunks: the line reader and `call` set their own
+    if (!succeeded(L, lua_pcall(L, 1, 1, 0))) return false;
+    int repl = lua_gettop(L);
+    for (;;) {
+        lua_settop(L, repl);
+        lua_getfield(L, repl, "read");
+        if (!succeeded(L, lua_pcall(L, 0, 1, 0))) return false;
+        if (lua_isnil(L, -1)) return true;
+        int status = call(L, 0, LUA_MULTRET);
+        if (status == 0) {
+            lua_getfield(L, repl, "show");
+            lua_insert(L, repl + 1);
+            status = call(L, lua_gettop(L) - repl - 1, 0);
+        }
+        const char *text = status ? error_text(L) : NULL;
+        if (text) {
+            fflush(stdout);
+            fprintf(stderr, "%s\n", text);
+        }
+    }
+}
+
+// ---- the state
+
+// `arg`: the script at 0, what follows from 1, the command and its options below.
+static void set_arg(lua_State *L, const options *o)
+{
+    lua_createtable(L, o->argc - o->script, o->script + 1);
+    for (int i = 0; i < o->argc; i++) {
+        lua_pushstring(L, o->argv[i]);
+        lua_rawseti(L, -2, i - o->script);
+    }
+    lua_setglobal(L, "arg");
+}
+
+// Lua files installed beside the command come last in package.path, so that the user's own win.
+static void add_share(lua_State *L)
+{
+    char exe[4096];
+    ssize_t size = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (size <= 0) return;
+    exe[size] = '\0';
+    *strrchr(exe, '/') = '\0';
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "path");
+    lua_pushfstring(L, "%s;%s/../share/gpuwb/lua/?.lua", lua_tostring(L, -1), exe);
+    lua_setfield(L, -3, "path");
+    lua_pop(L, 2);
+}
+
+// The global `gpu` is loaded when a script first asks for it: start-up stays luajit's, and scripts without it run even
+// where it cannot be loaded. Lua rather than C, so that compiled code may read absent globals.
+static const char lazy_gpu[] =
+    "local require, rawset = require, rawset\n"
+    "setmetatable(_G, {__index = function(globals, name)\n"
+    "    if name ~= 'gpu' then return nil end\n"
+    "    local gpu = require 'gpuwb'\n"
+    "    rawset(globals, name, gpu)\n"
+    "    return gpu\n"
+    "end})\n";
+
+static bool open_state(lua_State *L, const options *o)
+{
+    if (o->no_env) {
+        lua_pushboolean(L, 1);
+        lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
+    }
+    lua_gc(L, LUA_GCSTOP, 0);
+    luaL_openlibs(L);
+    add_share(L);
+    gwb_script_open(L);
+    set_arg(L, o);
+    lua_gc(L, LUA_GCRESTART, 0);
+    return run_string(L, lazy_gpu, "=gpuwb") && (!o->strict || run_require(L, "gpuwb.strict"));
+}
+
+static bool run_all(lua_State *L, const command *c)
+{
+    const options *o = &c->opts;
+    if (!open_state(L, o)) return false;
+    switch (c->request) {
+    case PRINT_HELP: return run_command(L, "help", 0, NULL);
+    case PRINT_VERSION: return run_command(L, "version", 0, NULL);
+    case PRINT_DEVICES: return run_command(L, "devices", 0, NULL);
+    default: break;
+    }
+    bool has_script = o->script < o->argc;
+    if (!o->no_env && !run_init(L)) return false;
+    if (o->version && !run_command(L, "version", 0, NULL)) return false;
+    if (!run_options(L, o) || (has_script && !run_script(L, o))) return false;
+    if (o->interactive) return run_repl(L);
+    if (has_script || o->exec || o->version) return true;
+    return isatty(STDIN_FILENO) ? run_repl(L) : run_file(L, NULL);
+}
+
+static int protected_main(lua_State *L)
+{
+    command *c = lua_touserdata(L, 1);
+    lua_settop(L, 0);
+    c->status = run_all(L, c) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    atexit(check_stdout);
+    command c = {.opts = {.argc = argc, .argv = argv, .script = argc}, .status = EXIT_FAILURE};
+    c.request = parse(&c.opts);
+    if (c.request == UNKNOWN_OPTION || c.request == MISSING_VALUE) {
+        fprintf(stderr, "gpuwb: %s '%s'\nusage: gpuwb [options] [script [args]]\ngpuwb --help lists the options\n",
+                c.request == UNKNOWN_OPTION ? "there is no option" : "a value is missing after", argv[c.opts.script]);
+        return EXIT_FAILURE;
+    }
+    lua_State *L = luaL_newstate();
+    if (!L) {
+        say("not enough memory for a Lua state");
+        return EXIT_FAILURE;
+    }
+    if (!succeeded(L, lua_cpcall(L, protected_main, &c)))
+        c.status = EXIT_FAILURE;
+    lua_close(L);
+    return c.status;
+}
