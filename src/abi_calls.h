@@ -46,7 +46,6 @@ int gwb_mat_pending(const gwb_mat *m);          // 1: work that uses m's buffer 
 int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *stream, int write);
 int gwb_mat_at(const gwb_mat *m, int32_t x, int32_t y, double *values);     // waits; `channels` values
 int gwb_mat_declare(const gwb_mat *frame, int format, int32_t width, int32_t height);   // a packed frame of that format begins at `frame`: rule P4 then knows its planes
-gwb_mat *gwb_mat_next(gwb_mat *previous);       // NULL starts; walks the buffers that live, as one mat each, for tools; not thread-safe against closing
 
 // ---- streams and events
 int gwb_stream_create(gwb_stream *s, int device, const gwb_stream_params *params);
@@ -72,7 +71,48 @@ int gwb_copy(const gwb_mat *dst, const gwb_mat *src, const gwb_stream *stream); 
 int gwb_copy_planes(const gwb_mat *const *dst, const gwb_mat *const *src, int count, const gwb_stream *stream);  // up to GWB_MAX_PLANES, in one launch
 int gwb_copy2d(const gwb_copy2d_params *copy, const gwb_stream *stream);   // validates, issues; the rules are asked by gwb_copy2d_check
 int gwb_copy2d_check(const gwb_copy2d_params *copy, gwb_copy_report *report);   // issues nothing
+int gwb_fill_rows(const gwb_mat *m, const gwb_mat *row, const gwb_stream *stream);      // each row becomes `row`, one row of the same width and type
 // Saturating conversion: dst = value * scale + offset, in double; round: 0 to nearest even, 1 towards zero, 2 down, 3 up (integer dst).
 int gwb_cast(const gwb_mat *dst, const gwb_mat *src, double scale, double offset, int round, const gwb_stream *stream);
 int gwb_split(const gwb_mat *const *dst, const gwb_mat *src, const gwb_stream *stream);     // one single-channel mat a channel
 int gwb_merge(const gwb_mat *dst, const gwb_mat *const *src, const gwb_stream *stream);
+
+// ---- files. Pixels in host memory; every call is finished when it returns. A path "-" is standard input or output.
+const char *gwb_file_kinds(int writing);        // "png jpg ...", the formats read or written; static
+const char *gwb_file_kind(const char *extension);       // the format of "jpeg" is "jpg"; NULL for none; static
+// Reads a picture by its content. `name` is what messages call it. The picture is the caller's until gwb_picture_free, whatever the result.
+int gwb_decode(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture);
+int gwb_load(const char *path, const gwb_read_params *params, gwb_picture *picture);
+void gwb_picture_free(gwb_picture *picture);
+// Adds a file's bytes to `bytes`. The planes are read, whatever their step; a format that cannot hold them is GWB_UNSUPPORTED.
+int gwb_encode(const gwb_picture *picture, const char *kind, const gwb_write_params *params, gwb_bytes *bytes);
+void gwb_bytes_free(gwb_bytes *bytes);
+int gwb_file_read(const char *path, int64_t max_bytes, gwb_bytes *bytes);       // 0: no limit
+// Writes beside the target and renames: after a failure the old file is untouched and nothing new is left. What is no regular file (a pipe,
+// a device) is written directly.
+int gwb_file_write(const char *path, const void *bytes, int64_t size, int sync);
+// A y4m file, or with frame_bytes > 0 raw frames of that many bytes. NULL on failure.
+gwb_frames *gwb_frames_open(const char *path, int64_t frame_bytes, const gwb_read_params *params);
+// 1: `picture` shows the next frame in memory that the reader keeps and reuses; 0: there is none; or a negative status. A raw frame has no planes.
+int gwb_frames_next(gwb_frames *frames, gwb_picture *picture);
+void gwb_frames_close(gwb_frames *frames);      // NULL is fine
+
+// ---- pixel formats. Positions count from 0; a format's position may change between versions, its name does not.
+int gwb_format_count(void);
+const gwb_format_info *gwb_format_get(int format);      // static; NULL where there is none
+// Position of the format of that name or alias, or GWB_BAD_ARGUMENT. An alias may also mean a range (gwb_image.range) and that V lies before U
+// in a packed frame; both may be NULL.
+int gwb_format_find(const char *name, int *range, int *swapped);
+const char *gwb_format_alias(int position, const char **format);    // walks the aliases; NULL behind the last
+int gwb_format_plane(int format, int plane, int32_t width, int32_t height, gwb_plane_info *info);   // plane from 0
+int64_t gwb_format_bytes(int format, int32_t width, int32_t height);   // of a packed frame, or a negative status
+// The names of a tag: "matrix", "range", "siting", "transfer", "primaries".
+int gwb_tag_find(const char *tag, const char *name);    // value (from 1) of a name or alias, or GWB_BAD_ARGUMENT
+const char *gwb_tag_name(const char *tag, int value);   // NULL where there is none; 0 is unknown
+
+// ---- images
+int gwb_image_check(const gwb_image *image);            // 0 where the planes fit the format and the size, and the tags are ones
+// Fills what dst's tags leave open, by the rules of convert.h, without looking at planes; GWB_BAD_ARGUMENT where a tag is needed that nobody gave.
+int gwb_convert_tags(gwb_image *dst, const gwb_image *src);
+// Any format to any other, same size, same device. dst's planes may share no byte with src's.
+int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params, const gwb_stream *stream);

@@ -108,6 +108,62 @@ typedef struct gwb_device_info {
     int64_t memory;     // bytes in all
 } gwb_device_info;
 
+// What the components of a pixel format are.
+typedef enum gwb_model {
+    GWB_MODEL_GRAY,     // Y, and A
+    GWB_MODEL_RGB,      // R G B, and A
+    GWB_MODEL_YUV,      // Y U V, and A
+    GWB_MODEL_BAYER     // one of R G B by position
+} gwb_model;
+
+// How a pixel format lies in its planes.
+typedef enum gwb_layout {
+    GWB_LAYOUT_INTERLEAVED,     // one plane, one sample a channel
+    GWB_LAYOUT_PLANAR,          // one plane a component
+    GWB_LAYOUT_SEMIPLANAR,      // Y, and U and V interleaved
+    GWB_LAYOUT_PACKED422,       // groups of two pixels in four samples
+    GWB_LAYOUT_WORD,            // bit fields of one word a pixel
+    GWB_LAYOUT_V210,            // ten bits, three to a 32-bit word; groups of six pixels in 16 bytes
+    GWB_LAYOUT_BAYER            // one plane, one sample a pixel
+} gwb_layout;
+
+// Where one component of a pixel format lies.
+typedef struct gwb_component {
+    int32_t plane;      // from 0; -1: the format has no such component
+    int32_t offset;     // bytes from the row's first byte to the first sample (v210: ten-bit slots)
+    int32_t pitch;      // bytes from one sample to the next (v210: ten-bit slots)
+    int32_t shift;      // bits below the value in its word
+    int32_t depth;      // bits of the value
+} gwb_component;
+
+// A pixel format: one row of the format table.
+typedef struct gwb_format_info {
+    const char *name;   // FFmpeg's where it has one; static
+    int32_t model;      // gwb_model
+    int32_t layout;     // gwb_layout
+    int32_t planes;     // 1..4
+    int32_t type;       // gwb_type of a plane's channel
+    int32_t depth;      // bits of the deepest component
+    int32_t log2_w;     // a chroma sample stands for 1 << log2_w pixels
+    int32_t log2_h;     // and 1 << log2_h rows
+    int32_t alpha;      // 1: has alpha
+    int32_t group;      // pixels of the picture in one pixel of the first plane's mat
+    int32_t row_align;  // bytes: a packed row is padded to a multiple
+    int32_t pattern;    // bayer: position of red in the 2x2 block, x + 2 * y
+    int32_t pad;
+    gwb_component component[4];     // R G B A, or Y U V A; a fourth one where alpha is 0 is padding, written as ones
+} gwb_format_info;
+
+// One plane of a picture: the mat it wants, and where it lies in a packed frame.
+typedef struct gwb_plane_info {
+    int32_t width;      // pixels of the mat
+    int32_t height;     // rows
+    int32_t type;       // gwb_type
+    int32_t channels;
+    int64_t offset;     // bytes from the frame's start
+    int64_t step;       // bytes from one row to the next in the frame
+} gwb_plane_info;
+
 // A picture: planes with a format, and what its numbers mean. The mats are borrowed.
 typedef struct gwb_image {
     int32_t format;     // position in the format table (format.h)
@@ -122,6 +178,14 @@ typedef struct gwb_image {
     int32_t pad;
     gwb_mat *plane[4];
 } gwb_image;
+
+// How a conversion is done, beyond what the two images' tags say. All zero is the default.
+typedef struct gwb_convert_params {
+    int32_t nearest;        // 1: chroma is repeated or picked, not filtered, as OpenCV and NPP do
+    int32_t blend;          // 1: `background` shows through where alpha is dropped
+    float background[3];    // R G B, 0..1
+    int32_t pad;
+} gwb_convert_params;
 
 // Bytes of a device's memory.
 typedef struct gwb_memory {
@@ -184,3 +248,60 @@ typedef struct gwb_copy_report {
     gwb_copy_side dst;
     gwb_copy_side src;
 } gwb_copy_report;
+
+// Bytes that grow. All zero is empty.
+typedef struct gwb_bytes {
+    uint8_t *data;          // freed by gwb_bytes_free
+    int64_t size;           // bytes used
+    int64_t capacity;       // bytes allocated
+} gwb_bytes;
+
+// A plane of pixels in host memory.
+typedef struct gwb_plane {
+    uint8_t *data;          // first byte of row 0
+    int64_t step;           // bytes from one row to the next
+    int32_t width;          // pixels
+    int32_t height;         // rows
+    int32_t type;           // gwb_type of a channel
+    int32_t channels;       // 1..4, interleaved
+} gwb_plane;
+
+// A picture in host memory, as a file holds it. Text is "" where the file does not say.
+typedef struct gwb_picture {
+    char kind[8];           // the file's format: "png"
+    char format[16];        // pixel format: "rgb24"; "" for numbers that are no picture (npy)
+    char matrix[16];        // "bt601"
+    char range[16];         // "limited" or "full"
+    char siting[16];        // "left", "center" or "topleft"
+    char warning[160];      // what strict reading refuses
+    int32_t width;          // pixels
+    int32_t height;         // rows
+    int32_t planes;         // planes used
+    int32_t orientation;    // EXIF, 1..8, of the pixels as they lie here; 0: not said
+    gwb_plane plane[4];
+    void *memory;           // holds the planes; freed by gwb_picture_free. NULL: borrowed
+    int64_t bytes;          // size of `memory` where the planes lie in it one behind the other
+} gwb_picture;
+
+// How to read. All zero is the default.
+typedef struct gwb_read_params {
+    int64_t max_pixels;     // of a compressed picture; 0: 2^28
+    int64_t max_bytes;      // of the file, and of the pixels in memory; 0: 4 GiB
+    int64_t frame;          // of a file with several, from 0
+    int32_t lenient;        // 1: a truncated or damaged picture is given as far as it goes, with a warning
+    int32_t as_stored;      // 1: an EXIF orientation is not applied
+    int32_t unscaled;       // 1: PNM samples stay as they are, else their maximum becomes 255 or 65535
+    int32_t pad;
+} gwb_read_params;
+
+// How to write. All zero is the default.
+typedef struct gwb_write_params {
+    int32_t quality;        // JPEG, 1..100; 0: 90
+    int32_t level;          // PNG's effort, 1..12; 0: 8
+    int32_t flatten;        // 1: alpha is blended over `background` where the format holds none; else that is refused
+    int32_t background[3];  // in the picture's own numbers
+    int32_t sync;           // 1: on the disk before the call returns
+    int32_t further;        // 1: a further frame of a y4m file: no header
+} gwb_write_params;
+
+typedef struct gwb_frames gwb_frames;   // a file of frames, read one after the other
