@@ -86,6 +86,8 @@ void gwb_lock(void);
 void gwb_unlock(void);
 
 gwb_device *gwb_device_at(int position);        // NULL with the error set where there is none; opens it
+bool gwb_devices_found(void);                   // the devices were looked for, so there may be work
+void gwb_device_settle(int position);           // waits for the work of a device that was opened; says nothing of errors
 gwb_device *gwb_device_default(void);           // the current one, open; NULL with the error set
 
 // src/host/host.c

@@ -36,7 +36,6 @@ static struct {
     char *history_path;  // NULL: none is kept
     const char *prompt;
     sigset_t outer_mask;  // while a character is waited for
-    bool cancelled;
 } reader;
 
 // ---- text that grows
@@ -102,9 +101,15 @@ static void write_terminal(const char *sequence)
 // Ctrl-Z: the shell gets its terminal back as it was; after `fg` the line stands there again.
 static void stop_here(void)
 {
+    struct sigaction standard = {.sa_handler = SIG_DFL}, own;
+    sigset_t blocked;
     el_set(reader.el, EL_PREP_TERM, 0);
     write_terminal(PASTE_OFF "\n");
-    raise(SIGSTOP);
+    sigaction(SIGTSTP, &standard, &own);
+    raise(SIGTSTP);
+    sigprocmask(SIG_SETMASK, &reader.outer_mask, &blocked);  // stops here
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    sigaction(SIGTSTP, &own, NULL);
     write_terminal(PASTE_ON);
     el_set(reader.el, EL_PREP_TERM, 1);
     el_set(reader.el, EL_REFRESH);
@@ -112,14 +117,11 @@ static void stop_here(void)
 
 // ---- characters
 
-// The next byte of the terminal: 1, 0 at its end, -1 after Ctrl-C. The watched signals are blocked outside pselect.
+// The next byte of the terminal: 1, 0 at its end, -1 from Ctrl-C to the end of the line. The watched signals are blocked outside pselect.
 static int next_byte(char *byte)
 {
     for (;;) {
-        if (got_interrupt) {
-            reader.cancelled = true;
-            return -1;
-        }
+        if (got_interrupt) return -1;
         if (got_stop) {
             got_stop = 0;
             stop_here();
@@ -139,7 +141,7 @@ static int next_byte(char *byte)
     }
 }
 
-// libedit asks for one character; bytes that are none in this locale are left out.
+// libedit asks for one character; bytes that are none in this locale are left out. Ctrl-C ends the line as Enter does.
 static int next_char(EditLine *el, wchar_t *out)
 {
     (void)el;
@@ -147,7 +149,8 @@ static int next_char(EditLine *el, wchar_t *out)
     for (;;) {
         char byte;
         int got = next_byte(&byte);
-        if (got <= 0) return got;
+        if (got < 0) *out = L'\n';
+        if (got <= 0) return got != 0;
         size_t used = mbrtowc(out, &byte, 1, &state);
         if (used == (size_t)-1)
             memset(&state, 0, sizeof state);
@@ -164,11 +167,7 @@ static unsigned char paste(EditLine *el, int key)
     unsigned char result = CC_REFRESH;
     while (block.size < mark || memcmp(block.bytes + block.size - mark, PASTE_END, mark) != 0) {
         char byte;
-        int got = next_byte(&byte);
-        if (got <= 0 || !append(&block, &byte, 1)) {
-            result = got == 0 ? CC_EOF : CC_ERROR;
-            goto done;
-        }
+        if (next_byte(&byte) <= 0 || !append(&block, &byte, 1)) goto done;  // at the end the next character tells
     }
     block.size -= mark;
     while (block.size && strchr("\r\n", block.bytes[block.size - 1]))
@@ -362,14 +361,13 @@ static int read_edited(lua_State *L)
     struct sigaction before[WATCHED];
     watch_signals(before, WATCHED);
     sigprocmask(SIG_BLOCK, &block, &reader.outer_mask);
-    reader.cancelled = false;
     write_terminal(PASTE_ON);
     int size = 0;
     const char *line = el_gets(reader.el, &size);
-    write_terminal(reader.cancelled ? PASTE_OFF "^C\n" : line ? PASTE_OFF : PASTE_OFF "\n");
+    write_terminal(line ? PASTE_OFF : PASTE_OFF "\n");
     sigprocmask(SIG_SETMASK, &reader.outer_mask, NULL);
     unwatch_signals(before, WATCHED);
-    if (reader.cancelled)
+    if (got_interrupt)
         lua_pushboolean(L, 0);
     else if (!line)
         lua_pushnil(L);

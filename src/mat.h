@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Mats and their views, validation included.
+#ifndef GWB_MAT_H
+#define GWB_MAT_H
+
+#include "buf.h"
+
+// GWB_OK where `m` is a live mat whose fields agree with each other, else a failure that calls it `what`.
+int gwb_mat_check(const gwb_mat *m, const char *what);
+// The same, and that operations may write to it.
+int gwb_mat_check_writable(const gwb_mat *m, const char *what);
+
+static inline int64_t gwb_mat_row_bytes(const gwb_mat *m)
+{
+    return (int64_t)m->width * m->elem_size;
+}
+
+static inline bool gwb_mat_empty(const gwb_mat *m)
+{
+    return m->width == 0 || m->height == 0;
+}
+
+gwb_footprint gwb_mat_footprint(const gwb_mat *m);  // of its bytes in its buffer
+gwb_view gwb_mat_to_view(const gwb_mat *m);
+// "64x32 u8x3, step 192": into `text`, which is returned.
+const char *gwb_mat_text(const gwb_mat *m, char text[96]);
+
+#endif

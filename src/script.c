@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// The Lua seam: finds the embedded modules, makes the userdata that own mats, streams and events, and closes them when they are collected.
+// Everything else a script does goes through FFI calls (lua/gpuwb/).
+#include "script.h"
+
+#include "device.h"
+#include "embedded.h"
+
+#include <dlfcn.h>
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MODULES "gpuwb.modules"     // registry: what each module gave, so that it is loaded once a state
+
+// ---- userdata
+
+static int collect_mat(lua_State *L)
+{
+    gwb_mat_close(lua_touserdata(L, 1));
+    return 0;
+}
+
+static int collect_stream(lua_State *L)
+{
+    gwb_stream_close(lua_touserdata(L, 1));
+    return 0;
+}
+
+static int collect_event(lua_State *L)
+{
+    gwb_event_close(lua_touserdata(L, 1));
+    return 0;
+}
+
+static const struct { const char *name; size_t size; lua_CFunction collect; } kinds[] = {
+    {"mat", sizeof(gwb_mat), collect_mat},
+    {"stream", sizeof(gwb_stream), collect_stream},
+    {"event", sizeof(gwb_event), collect_event},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+// new(): an empty userdata of the kind in upvalue 1, whose metatable is upvalue 2; it counts as closed until an FFI call fills it.
+static int new_userdata(lua_State *L)
+{
+    size_t size = kinds[lua_tointeger(L, lua_upvalueindex(1))].size;
+    memset(lua_newuserdata(L, size), 0, size);
+    lua_pushvalue(L, lua_upvalueindex(2));
+    lua_setmetatable(L, -2);
+    return 1;
+}
+
+// At the end of the state no work may run any more that reads memory which the state owns.
+static int finish(lua_State *L)
+{
+    (void)L;
+    if (gwb_devices_found())
+        for (int i = 0; i < gwb_device_count(); i++)
+            gwb_device_settle(i);
+    return 0;
+}
+
+// ---- modules
+
+// embedded(name) -> text or nil
+static int embedded(lua_State *L)
+{
+    const gwb_embedded *file = gwb_embedded_find(luaL_checkstring(L, 1));
+    if (!file)
+        return 0;
+    lua_pushlstring(L, (const char *)file->data, file->size);
+    return 1;
+}
+
+// require "gpuwb.core": {mat = {new=, meta=}, stream = ..., event = ..., embedded=, library=}
+static int open_core(lua_State *L)
+{
+    lua_newtable(L);
+    for (int i = 0; i < KINDS; i++) {
+        lua_newtable(L);
+        lua_newtable(L);
+        lua_pushcfunction(L, kinds[i].collect);
+        lua_setfield(L, -2, "__gc");
+        lua_pushinteger(L, i);
+        lua_pushvalue(L, -2);
+        lua_pushcclosure(L, new_userdata, 2);
+        lua_setfield(L, -3, "new");
+        lua_setfield(L, -2, "meta");
+        lua_setfield(L, -2, kinds[i].name);
+    }
+    lua_pushcfunction(L, embedded);
+    lua_setfield(L, -2, "embedded");
+    Dl_info info;
+    if (dladdr((void *)(intptr_t)finish, &info) && info.dli_fname)
+        lua_pushstring(L, info.dli_fname);
+    else
+        lua_pushnil(L);
+    lua_setfield(L, -2, "library");
+    lua_newuserdata(L, 1);
+    lua_newtable(L);
+    lua_pushcfunction(L, finish);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_setfield(L, LUA_REGISTRYINDEX, "gpuwb.finish");
+    return 1;
+}
+
+// load(name): what the module gave when it was first loaded in this state
+static int load_module(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    lua_settop(L, 1);
+    luaL_findtable(L, LUA_REGISTRYINDEX, MODULES, 8);
+    lua_getfield(L, 2, name);
+    if (!lua_isnil(L, 3))
+        return 1;
+    lua_settop(L, 2);
+    if (strcmp(name, "gpuwb.core") == 0) {
+        open_core(L);
+    } else {
+        char file[128];
+        snprintf(file, sizeof file, "lua/gpuwb/%s.lua", strcmp(name, "gpuwb") == 0 ? "init" : name + strlen("gpuwb."));
+        const gwb_embedded *text = gwb_embedded_find(file);
+        if (!text)
+            return luaL_error(L, "module '%s' is not part of gpuwb (no %s)", name, file);
+        lua_pushfstring(L, "@%s", file);
+        if (luaL_loadbuffer(L, (const char *)text->data, text->size, lua_tostring(L, -1)) != 0)
+            return lua_error(L);
+        lua_pushvalue(L, 1);
+        lua_call(L, 1, 1);
+    }
+    lua_pushvalue(L, -1);
+    lua_setfield(L, 2, name);
+    return 1;
+}
+
+// package.loaders entry
+static int search(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    if (strcmp(name, "gpuwb") != 0 && strncmp(name, "gpuwb.", 6) != 0)
+        return 0;
+    char file[128];
+    snprintf(file, sizeof file, "lua/gpuwb/%s.lua", strcmp(name, "gpuwb") == 0 ? "init" : name + strlen("gpuwb."));
+    if (strcmp(name, "gpuwb.core") != 0 && !gwb_embedded_find(file)) {
+        lua_pushfstring(L, "\n\tno file '%s' in gpuwb", file);
+        return 1;
+    }
+    lua_pushcfunction(L, load_module);
+    return 1;
+}
+
+void gwb_script_open(lua_State *L)
+{
+    luaL_findtable(L, LUA_REGISTRYINDEX, MODULES, 8);
+    lua_getfield(L, -1, "searching");
+    bool done = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    if (!done) {
+        lua_pushboolean(L, 1);
+        lua_setfield(L, -2, "searching");
+        lua_getglobal(L, "package");
+        lua_getfield(L, -1, "loaders");
+        for (int i = (int)lua_objlen(L, -1); i >= 2; i--) {     // behind package.preload, before the files
+            lua_rawgeti(L, -1, i);
+            lua_rawseti(L, -2, i + 1);
+        }
+        lua_pushcfunction(L, search);
+        lua_rawseti(L, -2, 2);
+        lua_pop(L, 2);
+    }
+    lua_pop(L, 1);
+}
+
+__attribute__((visibility("default"))) int luaopen_gpuwb(lua_State *L)
+{
+    gwb_script_open(L);
+    lua_pushcfunction(L, load_module);
+    lua_pushliteral(L, "gpuwb");
+    lua_call(L, 1, 1);
+    return 1;
+}

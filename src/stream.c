@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT
+// Streams and the ordering by data.
+#include "stream.h"
+
+#include "mat.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// ---- queues
+
+static int open_queue(gwb_queue **out, gwb_device *dev, const gwb_stream_params *params)
+{
+    gwb_queue *q = calloc(1, sizeof *q);
+    if (!q)
+        return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
+    q->dev = dev;
+    q->refs = 1;
+    q->foreign = params->foreign != 0;
+    int rc = dev->ops->queue_open(q, params);
+    if (rc < 0) {
+        free(q);
+        return rc;
+    }
+    *out = q;
+    return 0;
+}
+
+void gwb_queue_retain(gwb_queue *q)
+{
+    q->refs++;
+}
+
+void gwb_queue_release(gwb_queue *q)
+{
+    if (--q->refs > 0)
+        return;
+    q->dev->ops->queue_close(q);
+    free(q);
+}
+
+gwb_queue *gwb_queue_default(gwb_device *dev)
+{
+    static const gwb_stream_params plain;
+    if (!dev->default_queue && open_queue(&dev->default_queue, dev, &plain) < 0)
+        return NULL;
+    return dev->default_queue;
+}
+
+// Numbers what the queue holds now, work of others included, so that a wait for that number covers it.
+static int number_now(gwb_queue *q)
+{
+    q->issued++;
+    if (q->dev->info.cuda)
+        return 0;       // an event recorded later covers it
+    int rc = q->dev->ops->sleep(q, 0);
+    if (rc < 0)
+        q->issued--;
+    return rc;
+}
+
+// ---- operations
+
+int gwb_op_begin(gwb_op *op, int device, const gwb_stream *s)
+{
+    *op = (gwb_op){0};
+    int rc = s ? gwb_stream_check(s, "stream") : 0;
+    if (rc < 0)
+        return rc;
+    gwb_device *dev = gwb_device_at(device);
+    if (!dev)
+        return GWB_NO_DEVICE;
+    gwb_lock();
+    if (s && s->device != device) {
+        gwb_unlock();
+        gwb_device *other = gwb_device_at(s->device);
+        return gwb_fail(GWB_BAD_ARGUMENT, "stream belongs to %s, the memory to %s; use a stream of %s", other ? other->info.name : "another device",
+                        dev->info.name, dev->info.name);
+    }
+    op->queue = s ? s->queue : gwb_queue_default(dev);
+    if (!op->queue) {
+        gwb_unlock();
+        return GWB_DEVICE;
+    }
+    gwb_queue_retain(op->queue);
+    return 0;
+}
+
+void gwb_op_use(gwb_op *op, gwb_buf *b, bool write)
+{
+    if (!b)
+        return;
+    for (int i = 0; i < op->count; i++)
+        if (op->use[i].buf == b) {
+            op->use[i].write |= write;
+            return;
+        }
+    if (op->count == GWB_OP_USES)   // more buffers than any operation names
+        abort();
+    op->use[op->count].buf = b;
+    op->use[op->count++].write = write;
+}
+
+void gwb_op_read(gwb_op *op, const gwb_mat *m)
+{
+    gwb_op_use(op, m->buf, false);
+}
+
+void gwb_op_write(gwb_op *op, const gwb_mat *m)
+{
+    gwb_op_use(op, m->buf, true);
+}
+
+int gwb_op_ready(gwb_op *op)
+{
+    int rc = 0;
+    for (int i = 0; i < op->count && rc >= 0; i++)
+        rc = gwb_buf_order(op->use[i].buf, op->queue, op->use[i].write);
+    op->queue->issued++;    // also after a failure: gwb_op_end takes it back
+    return rc;
+}
+
+void gwb_op_again(gwb_op *op)
+{
+    op->queue->issued++;
+}
+
+int gwb_op_end(gwb_op *op, int rc)
+{
+    if (rc < 0)
+        op->queue->issued--;
+    for (int i = 0; i < op->count; i++) {
+        // after a failure a part may have been enqueued: kept beside the earlier uses, which it may not have waited for
+        int used = gwb_buf_used(op->use[i].buf, op->queue, op->queue->issued, rc >= 0 && op->use[i].write);
+        if (rc >= 0)
+            rc = used;
+    }
+    gwb_queue_release(op->queue);
+    gwb_unlock();
+    return rc < 0 ? rc : 0;
+}
+
+// ---- streams
+
+int gwb_stream_check(const gwb_stream *s, const char *what)
+{
+    if (s && s->tag == GWB_STREAM_TAG)
+        return 0;
+    return gwb_fail(s && s->tag == 0 ? GWB_CLOSED : GWB_BAD_ARGUMENT, s && s->tag == 0 ? "%s is closed" : "%s is no stream", what);
+}
+
+static void adopt(gwb_stream *s, gwb_queue *q)
+{
+    *s = (gwb_stream){.tag = GWB_STREAM_TAG, .device = q->dev->position, .handle = q->handle, .queue = q};
+}
+
+int gwb_stream_create(gwb_stream *s, int device, const gwb_stream_params *params)
+{
+    static const gwb_stream_params plain;
+    gwb_device *dev = gwb_device_at(device);
+    if (!dev)
+        return GWB_NO_DEVICE;
+    if (!params)
+        params = &plain;
+    if (params->foreign && !dev->info.cuda)
+        return gwb_fail(GWB_BAD_ARGUMENT, "a foreign stream is one of CUDA's; the device is %s", dev->info.name);
+    gwb_queue *q = NULL;
+    gwb_lock();
+    int rc = open_queue(&q, dev, params);
+    if (rc >= 0)
+        adopt(s, q);
+    gwb_unlock();
+    return rc;
+}
+
+int gwb_stream_default(gwb_stream *s, int device)
+{
+    gwb_device *dev = gwb_device_at(device);
+    if (!dev)
+        return GWB_NO_DEVICE;
+    gwb_lock();
+    gwb_queue *q = gwb_queue_default(dev);
+    if (q) {
+        gwb_queue_retain(q);
+        adopt(s, q);
+    }
+    gwb_unlock();
+    return q ? 0 : GWB_DEVICE;
+}
+
+void gwb_stream_close(gwb_stream *s)
+{
+    if (!s || s->tag != GWB_STREAM_TAG)
+        return;
+    gwb_lock();
+    gwb_queue *q = s->queue;
+    *s = (gwb_stream){0};
+    if (q->foreign && q->refs > 1 && !q->dead) {    // buffers remember it, but its owner may destroy it from here on
+        q->dev->ops->queue_retire(q);
+        q->dead = true;
+    }
+    gwb_queue_release(q);
+    gwb_unlock();
+}
+
+int gwb_stream_synchronize(const gwb_stream *s)
+{
+    int rc = gwb_stream_check(s, "stream");
+    if (rc < 0)
+        return rc;
+    gwb_lock();
+    gwb_queue *q = s->queue;
+    gwb_queue_retain(q);
+    rc = q->dev->info.cuda ? number_now(q) : 0;
+    uint64_t seq = q->issued;
+    gwb_unlock();
+    if (rc >= 0)
+        rc = q->dev->ops->queue_wait(q, seq);
+    gwb_lock();
+    gwb_queue_release(q);
+    gwb_unlock();
+    return rc;
+}
+
+int gwb_stream_query(const gwb_stream *s)
+{
+    int rc = gwb_stream_check(s, "stream");
+    if (rc < 0)
+        return rc;
+    gwb_lock();
+    gwb_queue *q = s->queue;
+    if (q->dev->info.cuda)
+        number_now(q);
+    rc = q->dev->ops->queue_done(q, q->issued);
+    gwb_unlock();
+    return rc;
+}
+
+int gwb_stream_wait_stream(const gwb_stream *s, const gwb_stream *other)
+{
+    int rc = gwb_stream_check(s, "stream");
+    if (rc >= 0)
+        rc = gwb_stream_check(other, "the other stream");
+    if (rc < 0 || s->queue == other->queue)
+        return rc;
+    gwb_lock();
+    rc = other->queue->dev->info.cuda ? number_now(other->queue) : 0;
+    if (rc >= 0)
+        rc = s->queue->dev->ops->queue_after(s->queue, other->queue, other->queue->issued);
+    gwb_unlock();
+    return rc;
+}
+
+int gwb_stream_sleep(const gwb_stream *s, double ms)
+{
+    int rc = gwb_stream_check(s, "stream");
+    if (rc < 0)
+        return rc;
+    if (!(ms >= 0 && ms <= 10000))
+        return gwb_fail(GWB_BAD_ARGUMENT, "a sleep of %g ms; wanted 0..10000", ms);
+    gwb_op op;
+    rc = gwb_op_begin(&op, s->device, s);
+    if (rc < 0)
+        return rc;
+    rc = gwb_op_ready(&op);
+    if (rc >= 0)
+        rc = op.queue->dev->ops->sleep(op.queue, ms);
+    return gwb_op_end(&op, rc);
+}
+
+int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *s, int write)
+{
+    int rc = gwb_mat_check(m, "mat");
+    if (rc >= 0)
+        rc = gwb_stream_check(s, "stream");
+    if (rc < 0 || !m->buf)
+        return rc;
+    gwb_lock();
+    rc = number_now(s->queue);
+    if (rc >= 0)
+        rc = gwb_buf_used(m->buf, s->queue, s->queue->issued, write != 0);
+    gwb_unlock();
+    return rc;
+}
+
+// ---- events
+
+static int check_event(const gwb_event *e)
+{
+    if (e && e->tag == GWB_EVENT_TAG)
+        return 0;
+    return gwb_fail(e && e->tag == 0 ? GWB_CLOSED : GWB_BAD_ARGUMENT, e && e->tag == 0 ? "event is closed" : "that is no event");
+}
+
+int gwb_event_create(gwb_event *e, int timing)
+{
+    *e = (gwb_event){.tag = GWB_EVENT_TAG, .device = -1, .timing = timing != 0};
+    return 0;
+}
+
+void gwb_event_close(gwb_event *e)
+{
+    if (!e || e->tag != GWB_EVENT_TAG)
+        return;
+    gwb_lock();
+    if (e->handle)
+        gwb_device_at(e->device)->ops->event_close(e);
+    *e = (gwb_event){0};
+    gwb_unlock();
+}
+
+int gwb_event_record(gwb_event *e, const gwb_stream *s)
+{
+    int rc = check_event(e);
+    if (rc >= 0)
+        rc = gwb_stream_check(s, "stream");
+    if (rc < 0)
+        return rc;
+    gwb_op op;
+    rc = gwb_op_begin(&op, s->device, s);
+    if (rc < 0)
+        return rc;
+    gwb_device *dev = op.queue->dev;
+    if (e->handle && e->device != s->device) {      // events belong to a device: this one moves
+        gwb_device_at(e->device)->ops->event_close(e);
+        e->handle = NULL;
+        e->recorded = 0;
+    }
+    if (!e->handle) {
+        rc = dev->ops->event_open(e, dev);
+        if (rc >= 0)
+            e->device = s->device;
+    }
+    int ready = gwb_op_ready(&op);
+    if (rc >= 0)
+        rc = ready;
+    if (rc >= 0)
+        rc = dev->ops->event_record(e, op.queue);
+    if (rc >= 0)
+        e->recorded = 1;
+    return gwb_op_end(&op, rc);
+}
+
+int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e)
+{
+    int rc = gwb_stream_check(s, "stream");
+    if (rc >= 0)
+        rc = check_event(e);
+    if (rc < 0 || !e->recorded)     // as in CUDA: an event that was never recorded is no wait
+        return rc;
+    gwb_device *dev = gwb_device_at(e->device);
+    if (s->device != e->device && !(s->queue->dev->info.cuda && dev->info.cuda))
+        return dev->ops->event_wait(e);
+    gwb_lock();
+    rc = s->queue->dev->ops->event_after(s->queue, e);
+    gwb_unlock();
+    return rc;
+}
+
+int gwb_event_synchronize(const gwb_event *e)
+{
+    int rc = check_event(e);
+    return rc < 0 || !e->recorded ? rc : gwb_device_at(e->device)->ops->event_wait(e);
+}
+
+int gwb_event_query(const gwb_event *e)
+{
+    int rc = check_event(e);
+    return rc < 0 ? rc : !e->recorded ? 1 : gwb_device_at(e->device)->ops->event_query(e);
+}
+
+int gwb_event_elapsed(const gwb_event *start, const gwb_event *end, double *ms)
+{
+    *ms = NAN;
+    int rc = check_event(start);
+    if (rc >= 0)
+        rc = check_event(end);
+    if (rc < 0)
+        return rc;
+    if (!start->recorded || !end->recorded)
+        return gwb_fail(GWB_NOT_READY, "the %s event was not recorded; record it on a stream first", start->recorded ? "second" : "first");
+    if (!start->timing || !end->timing)
+        return gwb_fail(GWB_BAD_ARGUMENT, "the %s event keeps no time; make it with gpu.event{timing=true}", start->timing ? "second" : "first");
+    if (start->device != end->device)
+        return gwb_fail(GWB_BAD_ARGUMENT, "the events are of different devices; their clocks cannot be compared");
+    rc = gwb_event_synchronize(start);
+    if (rc >= 0)
+        rc = gwb_event_synchronize(end);
+    return rc < 0 ? rc : gwb_device_at(start->device)->ops->event_elapsed(start, end, ms);
+}

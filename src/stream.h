@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Streams and the ordering by data: how an operation finds its queue, waits for what it needs, and is remembered.
+#ifndef GWB_STREAM_H
+#define GWB_STREAM_H
+
+#include "buf.h"
+
+// One operation under way, from begin to end on one thread, which holds gwb_lock meanwhile.
+enum { GWB_OP_USES = 16 };
+typedef struct gwb_op {
+    gwb_queue *queue;
+    int count;
+    struct { gwb_buf *buf; bool write; } use[GWB_OP_USES];
+} gwb_op;
+
+// Takes the lock and picks the queue: the stream's, which must belong to `device`, or the default stream of `device` where `s` is NULL.
+// After a success gwb_op_end must follow; after a failure nothing.
+int gwb_op_begin(gwb_op *op, int device, const gwb_stream *s);
+void gwb_op_read(gwb_op *op, const gwb_mat *m);
+void gwb_op_write(gwb_op *op, const gwb_mat *m);
+void gwb_op_use(gwb_op *op, gwb_buf *b, bool write);
+// Makes the queue wait for other streams where the data asks for it, and numbers the operation. One enqueuing device call may follow.
+int gwb_op_ready(gwb_op *op);
+void gwb_op_again(gwb_op *op);          // before each further device call of the same operation
+// Records the uses (rc >= 0) and lets the lock go; returns rc, or a failure of its own.
+int gwb_op_end(gwb_op *op, int rc);
+
+// Under gwb_lock.
+void gwb_queue_retain(gwb_queue *q);
+void gwb_queue_release(gwb_queue *q);
+gwb_queue *gwb_queue_default(gwb_device *dev);  // not retained; NULL with the error set
+
+int gwb_stream_check(const gwb_stream *s, const char *what);    // GWB_OK, or GWB_CLOSED / GWB_BAD_ARGUMENT
+
+#endif
