@@ -94,9 +94,19 @@ product("gpuwb", "ConsoleApp", "gpuwb", "-l:libluajit-5.1.a -Wl,--no-whole-archi
 product("libgpuwb", "SharedLib", "libgpuwb", "-Wl,--no-whole-archive -lluajit-5.1 -ldl -lm")
 product("module", "SharedLib", "gpuwb", "-Wl,--no-whole-archive -ldl -lm")
 
--- `ar` adds to an archive that is there: start anew, so that the object of a removed source does not stay.
+-- `ar` adds to an archive that is there: where a source came or went, start anew, so that the object of a removed one does not stay.
 if _ACTION then
-    for _, config in ipairs(CONFIGS) do
-        for _, name in ipairs(PARTS) do os.remove("build/" .. config .. "/libgwb_" .. name .. ".a") end
+    local sources = table.concat(os.matchfiles("src/**.c"), "\n")
+    local file = io.open("build/sources")
+    local known = file and file:read("*a")
+    if file then file:close() end
+    if known ~= sources then
+        for _, config in ipairs(CONFIGS) do
+            for _, name in ipairs(PARTS) do os.remove("build/" .. config .. "/libgwb_" .. name .. ".a") end
+        end
+        os.mkdir("build")
+        file = assert(io.open("build/sources", "w"))
+        file:write(sources)
+        file:close()
     end
 end

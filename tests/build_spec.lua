@@ -147,6 +147,7 @@ describe("the build #build", function()
 
         it("does nothing where nothing changed", function()
             local before = times()
+            generate()
             make()
             assert.same({}, changed(before, times()))
         end)
