@@ -91,9 +91,10 @@ int gwb_file_read(const char *path, int64_t max_bytes, gwb_bytes *bytes);       
 // Writes beside the target and renames: after a failure the old file is untouched and nothing new is left. What is no regular file (a pipe,
 // a device) is written directly.
 int gwb_file_write(const char *path, const void *bytes, int64_t size, int sync);
-// A y4m file, or with frame_bytes > 0 raw frames of that many bytes. NULL on failure.
-gwb_frames *gwb_frames_open(const char *path, int64_t frame_bytes, const gwb_read_params *params);
-// 1: `picture` shows the next frame in memory that the reader keeps and reuses; 0: there is none; or a negative status. A raw frame has no planes.
+// A y4m file, or with frame_bytes > 0 raw frames of that many bytes. The reader is the caller's until gwb_frames_close.
+int gwb_frames_open(const char *path, int64_t frame_bytes, const gwb_read_params *params, gwb_frames **frames);
+// 1: `picture` shows the next frame in memory that the reader keeps and reuses; 0: there is none; or a negative status. A raw frame counts no
+// planes: plane[0].data is where its bytes begin.
 int gwb_frames_next(gwb_frames *frames, gwb_picture *picture);
 void gwb_frames_close(gwb_frames *frames);      // NULL is fine
 

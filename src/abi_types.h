@@ -280,7 +280,8 @@ typedef struct gwb_picture {
     int32_t orientation;    // EXIF, 1..8, of the pixels as they lie here; 0: not said
     gwb_plane plane[4];
     void *memory;           // holds the planes; freed by gwb_picture_free. NULL: borrowed
-    int64_t bytes;          // size of `memory` where the planes lie in it one behind the other
+    int64_t bytes;          // of all planes, where they lie tight and one behind the other
+    int32_t rate[2];        // frames a second as a fraction; 0, 0: not said
 } gwb_picture;
 
 // How to read. All zero is the default.
@@ -302,6 +303,8 @@ typedef struct gwb_write_params {
     int32_t background[3];  // in the picture's own numbers
     int32_t sync;           // 1: on the disk before the call returns
     int32_t further;        // 1: a further frame of a y4m file: no header
+    int32_t rate[2];        // frames a second of a y4m file as a fraction; 0, 0: 25
+    int32_t pad;
 } gwb_write_params;
 
 typedef struct gwb_frames gwb_frames;   // a file of frames, read one after the other
