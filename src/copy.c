@@ -384,6 +384,8 @@ static int launch(int device, const gwb_stream *s, const gwb_mat *const *reads, 
     return gwb_op_end(&op, rc);
 }
 
+__extension__ typedef _Float16 half;
+
 // A number as an element of `type`, or a failure: setters never wrap and never round.
 static int element(int type, double v, uint8_t out[8])
 {
@@ -404,7 +406,7 @@ static int element(int type, double v, uint8_t out[8])
     STORE(GWB_F32, float)
     STORE(GWB_F64, double)
     case GWB_F16: {
-        _Float16 x = (_Float16)v;
+        half x = (half)v;
         memcpy(out, &x, sizeof x);
         break;
     }
@@ -533,7 +535,7 @@ int gwb_mat_at(const gwb_mat *m, int32_t x, int32_t y, double *values)
         LOAD(GWB_I16, int16_t)
         LOAD(GWB_U32, uint32_t)
         LOAD(GWB_I32, int32_t)
-        LOAD(GWB_F16, _Float16)
+        LOAD(GWB_F16, half)
         LOAD(GWB_F32, float)
         LOAD(GWB_F64, double)
         }

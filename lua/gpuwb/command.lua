@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- What the command's options do beyond running code: called by src/main.c, once an option. Errors are for the user of
--- the command: a text without position.
+-- the command, without a position: LuaJIT's functions are called in tail position, so that theirs have none either.
+
+local ffi = require "ffi"
 
 local command = {}
 
@@ -34,31 +36,29 @@ function command.help()
     io.write(HELP)
 end
 
+local function driver_version()
+    ffi.cdef "int cuDriverGetVersion(int *version);"
+    local version = ffi.new "int[1]"
+    ffi.load("libcuda.so.1").cuDriverGetVersion(version)
+    return ("%d.%d"):format(version[0] / 1000, version[0] % 1000 / 10)
+end
+
 -- One line each; works where no driver is installed.
 function command.version()
     local gpu = require "gpuwb"
     local why_no_cuda = gpu.why_no_cuda()
     print("gpuwb " .. gpu.version)
     print(jit.version)
-    if why_no_cuda then
-        print("CUDA: " .. why_no_cuda)
-        return
-    end
-    for _, device in ipairs(gpu.devices()) do
-        if device.kind == "cuda" then
-            print(("CUDA: driver %s, cuda:%d is %s"):format(device.driver or "?", device.index, device.name))
-        end
-    end
+    print(why_no_cuda and "no CUDA: " .. why_no_cuda or "CUDA driver " .. driver_version())
 end
 
 function command.devices()
     local gpu = require "gpuwb"
     for _, device in ipairs(gpu.devices()) do
-        local id = device.kind == "host" and "host" or device.kind .. ":" .. device.index
-        print(("%-7s %s, %.1f GiB"):format(id, device.name, device.memory / 2^30))
+        print(("%-7s %s, %.1f GiB"):format(device.name, device.model, device.memory / 2^30))
     end
     local why_no_cuda = gpu.why_no_cuda()
-    if why_no_cuda then print("cuda    not there: " .. why_no_cuda) end
+    if why_no_cuda then print("no CUDA: " .. why_no_cuda) end
 end
 
 -- "a,b" as "a", "b"; nothing for nil.
@@ -84,12 +84,12 @@ function command.jit(text)
     local name, list = text:match "^([^=]*)=(.*)$"
     name = name or text
     local run = type(jit[name]) == "function" and jit[name] or jit_module(name).start
-    run(unpack(words(list)))
+    return run(unpack(words(list)))
 end
 
 -- -O[LEVEL|FLAG,FLAG...]
 function command.optimize(list)
-    require("jit.opt").start(unpack(words(list)))
+    return require("jit.opt").start(unpack(words(list)))
 end
 
 -- -b[OPTIONS] ARG...: all that follows belongs to jit.bcsave.

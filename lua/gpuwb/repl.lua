@@ -4,7 +4,7 @@
 local repr = require "gpuwb.repr"
 
 local loadstring, rawget, select, rawset, tostring = loadstring, rawget, select, rawset, tostring
-local globals, stdout = _G, io.stdout
+local globals, stdout, jit_off = _G, io.stdout, jit.off
 
 local function compile(text)
     return loadstring(text, "=stdin")
@@ -71,6 +71,7 @@ return function(line)
                 line.remember(text)
                 if chunk then
                     is_expression, quiet = outcome, text:find ";%s*$"
+                    jit_off(chunk) -- Ctrl-C stops a loop that was typed; functions are compiled as ever
                     return chunk
                 end
                 stdout:flush()

@@ -1,0 +1,32 @@
+-- SPDX-License-Identifier: MIT
+-- gpuwb's public names and nothing else: each comes from the module of its concept.
+local ffi = require "ffi"
+local C = require("gpuwb.cdef").C
+local device = require "gpuwb.device"
+local mat = require "gpuwb.mat"
+local stream = require "gpuwb.stream"
+local copy = require "gpuwb.copy"
+local format = require "gpuwb.format"
+local image = require "gpuwb.image"
+local files = require "gpuwb.files"
+
+local gpu = {
+    version = ffi.string(C.gwb_version()),
+
+    devices = device.devices, device = device.device, on = device.on, memory = device.memory, trim = device.trim, limit = device.limit,
+    synchronize = device.synchronize, why_no_cuda = device.why_no_cuda,
+
+    mat = mat.create, host_mat = mat.host, wrap = mat.wrap, merge = mat.merge,
+
+    stream = stream.create, wrap_stream = stream.wrap, default_stream = stream.default, event = stream.event, elapsed = stream.elapsed,
+
+    copy = copy.copy, copy2d = copy.copy2d, explain_copy = copy.explain, checks = copy.checks,
+}
+
+for _, part in ipairs {format.public, image.public, files.public} do
+    for name, fn in pairs(part) do
+        gpu[name] = fn
+    end
+end
+
+return gpu
