@@ -221,7 +221,7 @@ typedef struct gwb_copy_side {
     int32_t contiguous;     // 1: that view has no gap between its rows
     int64_t buf_bytes;      // size of the allocation
     int64_t first;          // offset of the first byte touched, from the start of the allocation
-    int64_t end_;           // offset behind the last byte touched
+    int64_t behind;         // offset behind the last byte touched
     int64_t step;           // the copy's step, bytes
     int64_t view_first;     // the view's offset in the allocation
     int64_t view_width;     // bytes of its row

@@ -109,7 +109,7 @@ static uint32_t check_side(const gwb_side *side, const gwb_copy2d_params *c, boo
     out->known = 1;
     out->buf_bytes = b->bytes;
     out->first = f.first;
-    out->end_ = gwb_footprint_end(f);
+    out->behind = gwb_footprint_end(f);
     if (find_view(side, c, is_dst, f, &view)) {
         out->has_view = 1;
         out->view_first = view.first;

@@ -60,7 +60,9 @@ static void raise_interrupt(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
     lua_sethook(L, NULL, 0, 0);
-    luaL_error(L, "interrupted!");
+    luaL_where(L, 0);  // a hook has no frame of its own
+    lua_pushfstring(L, "%sinterrupted!", lua_tostring(L, -1));
+    lua_error(L);
 }
 
 // The first Ctrl-C raises an error at the next hook (compiled code sees it when it leaves its trace), the second kills.
@@ -207,9 +209,10 @@ static request parse(options *o)
         case 'E': o->no_env = true; break;
         case 'O': break;
         case 'b':
+            if (i + 1 == o->argc) return MISSING_VALUE;
             o->exec = true;
             o->script = o->argc;
-            return i + 1 < o->argc ? RUN : MISSING_VALUE;
+            return RUN;
         case 'e': o->exec = true;  // fall through
         case 'l':
         case 'j':

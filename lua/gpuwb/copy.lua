@@ -146,8 +146,8 @@ local function describe(lines, name, verb, s, width, height)
         return
     end
     lines[#lines + 1] = ("%s: %s %d rows of %d bytes, step %d: bytes %d..%d of an allocation of %d on %s"):format(name, verb, height, width, n(s.step),
-        n(s.first), n(s.end_), n(s.buf_bytes), device.name(s.device))
-    local label = ("  %-10s|%s|"):format("copy", bar(n(s.buf_bytes), n(s.first), n(s.end_), verb == "reads" and "r" or "w", columns))
+        n(s.first), n(s.behind), n(s.buf_bytes), device.name(s.device))
+    local label = ("  %-10s|%s|"):format("copy", bar(n(s.buf_bytes), n(s.first), n(s.behind), verb == "reads" and "r" or "w", columns))
     lines[#lines + 1] = label
     if s.has_view == 1 then
         local view_end = s.view_first + (s.view_height - 1) * s.view_step + s.view_width
@@ -237,7 +237,7 @@ explain = function(c, r)
     for _, side in ipairs(sides) do
         describe(lines, side[1], side[2], side[3], width, height)
         local s = side[3]
-        out[side[1]] = {known = s.known == 1, device = device.name(s.device), first = tonumber(s.first), last = tonumber(s.end_) - 1,
+        out[side[1]] = {known = s.known == 1, device = device.name(s.device), first = tonumber(s.first), last = tonumber(s.behind) - 1,
                         step = tonumber(s.step), allocation = tonumber(s.buf_bytes), outside = tonumber(s.outside), touched = tonumber(s.touched),
                         given_offset = s.twin_first >= 0 and tonumber(s.first - s.twin_first) or nil,
                         expected_offset = s.twin_first >= 0 and tonumber(s.twin_expected - s.twin_first) or nil,

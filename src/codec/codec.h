@@ -78,7 +78,7 @@ int gwb_file_open(const char *path, FILE **file, int64_t *size);
 int gwb_file_rest(FILE *file, int64_t size, const char *name, int64_t max_bytes, gwb_bytes *bytes);     // adds what follows; closes the file
 
 // src/codec/stb.c: the decoders and encoders of stb_image, fenced in.
-int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *channels, int32_t *type);
+int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *channels);
 // out->width and height are checked. `checked`: that the file has all its bytes is known; else it is found out while decoding.
 int gwb_stb_decode(const gwb_input *in, gwb_picture *out, int32_t type, bool checked);
 int gwb_stb_encode_jpg(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);

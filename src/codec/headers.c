@@ -5,10 +5,10 @@
 #include <string.h>
 
 // `capacity`: the most pixels that a file of this size can make.
-static int decode(const gwb_input *in, gwb_picture *out, int64_t capacity)
+static int decode(const gwb_input *in, gwb_picture *out, int type, int64_t capacity)
 {
-    int32_t width, height, channels, type;
-    int rc = gwb_stb_size(in, &width, &height, &channels, &type);
+    int32_t width, height, channels;
+    int rc = gwb_stb_size(in, &width, &height, &channels);
     if (rc == 0) rc = gwb_check_size(in, width, height, (int64_t)channels * gwb_type_size(type), capacity);
     if (rc < 0) return rc;
     out->width = width;
@@ -44,9 +44,10 @@ int gwb_bmp_decode(const gwb_input *in, gwb_picture *out)
     int bits = gwb_le16(b + (old ? 24 : 28));
     uint32_t packing = old ? 0 : gwb_le32(b + 30);
     if (packing == 1 || packing == 2) return gwb_refuse(in, GWB_UNSUPPORTED, "a run-length BMP");
+    if (height == INT32_MIN) return gwb_refuse(in, GWB_BAD_FILE, "damaged BMP: a height of %lld", (long long)height);
     if (packing != 0 && packing != 3) return gwb_refuse(in, GWB_UNSUPPORTED, "a BMP of packing %u (only plain pixels and bit masks are read)", packing);
-    if (height < 0) height = -height; // top row first
-    return decode(in, out, rows_of(in, gwb_le32(b + 10), (width * bits + 31) / 32 * 4, width, height));
+    if (height < 0) height = -height; // the top row comes first
+    return decode(in, out, GWB_U8, rows_of(in, gwb_le32(b + 10), (width * bits + 31) / 32 * 4, width, height));
 }
 
 bool gwb_tga_recognise(const uint8_t *b, int64_t size)
@@ -67,8 +68,8 @@ int gwb_tga_decode(const gwb_input *in, gwb_picture *out)
     const uint8_t *b = in->bytes;
     int64_t width = gwb_le16(b + 12), height = gwb_le16(b + 14), pixel = (b[16] + 7) / 8;
     int64_t start = 18 + b[0] + (b[1] ? (int64_t)gwb_le16(b + 5) * ((b[7] + 7) / 8) : 0);
-    if (b[2] < 8) return decode(in, out, rows_of(in, start, width * pixel, width, height));
-    return decode(in, out, in->size / (1 + pixel) * 128); // a packet makes up to 128 pixels
+    if (b[2] < 8) return decode(in, out, GWB_U8, rows_of(in, start, width * pixel, width, height));
+    return decode(in, out, GWB_U8, in->size / (1 + pixel) * 128); // a packet makes up to 128 pixels
 }
 
 bool gwb_gif_recognise(const uint8_t *bytes, int64_t size)
@@ -78,7 +79,7 @@ bool gwb_gif_recognise(const uint8_t *bytes, int64_t size)
 
 int gwb_gif_decode(const gwb_input *in, gwb_picture *out)
 {
-    return decode(in, out, in->size * 2731); // a code of 12 bits makes up to 4096 pixels
+    return decode(in, out, GWB_U8, in->size * 2731); // a code of 12 bits makes up to 4096 pixels
 }
 
 bool gwb_psd_recognise(const uint8_t *bytes, int64_t size)
@@ -92,7 +93,7 @@ int gwb_psd_decode(const gwb_input *in, gwb_picture *out)
     static const char *const modes[] = {"bitmap", "gray", "palette", "RGB", "CMYK", "", "", "multichannel", "duotone", "Lab"};
     int mode = gwb_be16(in->bytes + 24);
     if (mode != 3) return gwb_refuse(in, GWB_UNSUPPORTED, "a Photoshop file in %s colour; only RGB is read", mode < 10 ? modes[mode] : "unknown");
-    return decode(in, out, in->size * 64); // two bytes make a run of 128
+    return decode(in, out, gwb_be16(in->bytes + 22) == 16 ? GWB_U16 : GWB_U8, in->size * 64); // two bytes make a run of 128
 }
 
 bool gwb_hdr_recognise(const uint8_t *bytes, int64_t size)
@@ -102,5 +103,5 @@ bool gwb_hdr_recognise(const uint8_t *bytes, int64_t size)
 
 int gwb_hdr_decode(const gwb_input *in, gwb_picture *out)
 {
-    return decode(in, out, in->size * 16); // eight bytes, four runs, make up to 127 pixels
+    return decode(in, out, GWB_F32, in->size * 16); // eight bytes, four runs, make up to 127 pixels
 }

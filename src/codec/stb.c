@@ -136,7 +136,7 @@ static int at_end(void *user)
 
 static stbi_io_callbacks callbacks = {take, skip, at_end};
 
-int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *channels, int32_t *type)
+int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *channels)
 {
     if (in->size > INT_MAX) return gwb_refuse(in, GWB_UNSUPPORTED, "more than 2 GB of a compressed picture");
     fence f = {.in = in, .budget = 1 << 20};
@@ -145,10 +145,8 @@ int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *
     int ok = 0, w = 0, h = 0, n = 0;
     if (setjmp(f.escape) == 0) {
         ok = stbi_info_from_memory(in->bytes, (int)in->size, &w, &h, &n);
-        *type = stbi_is_hdr_from_memory(in->bytes, (int)in->size) ? GWB_F32
-              : stbi_is_16_bit_from_memory(in->bytes, (int)in->size) ? GWB_U16 : GWB_U8;
         *width = w;
-        *height = h;
+        *height = h < 0 ? -h : h; // a BMP whose top row comes first
         *channels = n;
     }
     fence_close(&f);

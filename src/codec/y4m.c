@@ -97,7 +97,7 @@ bool gwb_y4m_recognise(const uint8_t *bytes, int64_t size)
 }
 
 // The tag for a format and a siting, with its depth; false where y4m has none.
-static bool tag_of(const gwb_picture *p, char tag[32])
+static bool tag_of(const gwb_picture *p, char tag[64])
 {
     for (int i = 0; i < TAGS; i++) {
         size_t length = strlen(tags[i].format);
@@ -109,7 +109,7 @@ static bool tag_of(const gwb_picture *p, char tag[32])
         int depth = depth_of(rest, true);
         if (depth < 0 || (*rest && tags[i].siting[0])) continue; // a siting is told of 8 bits only
         if (depth == 8 && strcmp(p->siting, tags[i].siting) != 0 && tags[i].shift_y == 1 && tags[i].shift_x == 1) continue;
-        snprintf(tag, 32, "%s%s%s", tags[i].tag, *rest && tags[i].planes > 1 ? "p" : "", rest);
+        snprintf(tag, 64, "%s%s%s", tags[i].tag, *rest && tags[i].planes > 1 ? "p" : "", rest);
         return true;
     }
     return false;
@@ -127,7 +127,7 @@ int gwb_y4m_decode(const gwb_input *in, gwb_picture *out)
 
 int gwb_y4m_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
 {
-    char tag[32];
+    char tag[64];
     if (!tag_of(p, tag)) {
         return gwb_fail(GWB_UNSUPPORTED, "y4m holds planar YUV and gray frames (yuv420p yuv422p yuv444p yuv411p yuv440p yuva444p gray, 8 to 16 bits), not %s; "
                         "convert first", p->format[0] ? p->format : "a matrix without a format");

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Conversions between pixel formats: which tags they need, and the plan that the kernels follow.
+//
+// Tags, once for all pairs:
+// - The range of gray and RGB that carry none is full. The range of YUV is never guessed: it may stay unknown only where both sides are YUV of
+//   the same depth and neither says, and then codes are kept.
+// - The matrix between YUV and RGB, and from RGB to gray, is the tag of the YUV (gray) side, else the tag of the other side; nobody's is an error.
+//   From YUV to YUV a destination without a matrix has the source's; with a matrix of its own, the source's must be known. Between gray and
+//   YUV there is no matrix: gray is Y, and U and V are neutral.
+// - YUV with the matrix gbr is RGB whose planes are G, B, R.
+// - Siting that nobody gave is left (MPEG-2, H.264): co-sited in width, between the rows in height. A subsampled destination has the source's.
+// - Alpha goes to alpha; where the source has none it is opaque; where the destination has none it is dropped, or, with a background, blended
+//   in the source's codes. Where the source's chroma is subsampled and the destination's too, alpha is averaged for the chroma.
+//
+// Arithmetic: chroma is resampled on codes, from the source's grid to the destination's; bilinear where it gets finer, the exact mean over the
+// destination's sample where it gets coarser, edges repeated. One 3x3 matrix in float32, computed in double for the two depths, leads from
+// source codes to destination codes; then rounding half up and saturation. Floats are neither rounded nor cut.
+#ifndef GWB_CONVERT_H
+#define GWB_CONVERT_H
+
+#include "image.h"
+
+#include "convert_args.h"
+
+// Fills what the tags of both leave open, as above; a tag stays unknown where it does not matter. Changes nothing it should not on failure but
+// the two structs given.
+int gwb_convert_settle(gwb_image *dst, gwb_image *src);
+// Fills the arguments. Both images have passed gwb_image_check_as and their tags are settled. GWB_BAD_ARGUMENT for a background that needs an
+// unknown matrix.
+int gwb_convert_plan(gwb_convert_args *args, const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params);
+// The model of an image: YUV with the matrix gbr counts as RGB, and so does a mosaic.
+int gwb_convert_model(const gwb_image *image);
+
+#endif
