@@ -3,13 +3,20 @@
 #ifndef GWB_KERNEL_ARGS_H
 #define GWB_KERNEL_ARGS_H
 
-// Up to four rectangles of bytes in one launch. Items: z is the rectangle, y its row, x a run of 16 bytes of the row.
+#include "convert_args.h"
+
+// Up to four rectangles of bytes in one launch. Items: z is the rectangle, y its row, x the whole row.
 typedef struct gwb_copy_rect {
     uint8_t *dst;
     const uint8_t *src;
     int64_t dst_step, src_step;     // bytes
-    int64_t width;                  // bytes of a row
-    int64_t rows;
+    int64_t width;                  // bytes of a row, at least 1
+    int64_t rows;                   // at least 1
+    // how the cuda device deals it out (copy.h); the host device does not read these
+    uint32_t block;                 // number of its first block; UINT32_MAX where the rectangle is not used
+    uint32_t chunks;                // of a row: pieces of 16 bytes; rows * chunks is below 2^31
+    uint32_t magic;                 // n / chunks is n * magic >> 32 >> shift
+    uint32_t shift;
 } gwb_copy_rect;
 
 typedef struct gwb_copy_args {

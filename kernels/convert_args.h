@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// The arguments of a conversion between pixel formats: what src/convert.c works out once, and every kernel and the host read.
+#ifndef GWB_CONVERT_ARGS_H
+#define GWB_CONVERT_ARGS_H
+
+// How a sample lies in memory.
+typedef enum gwb_sample_kind {
+    GWB_SAMPLE_U8,      // one byte
+    GWB_SAMPLE_U16,     // bits of a 16-bit word
+    GWB_SAMPLE_U32,     // bits of a 32-bit word
+    GWB_SAMPLE_F16,
+    GWB_SAMPLE_F32,
+    GWB_SAMPLE_V210     // ten bits, three to a 32-bit word
+} gwb_sample_kind;
+
+// The samples of one component.
+typedef struct gwb_samples {
+    uint8_t *data;      // first sample of row 0 (v210: first byte of row 0); NULL: there is no such component
+    int64_t step;       // bytes from one row to the next
+    int32_t pitch;      // bytes from one sample to the next (v210: slots of ten bits)
+    int32_t lane;       // position among the samples of its pixel (v210: slot of the first sample)
+    int32_t shift;      // bits below the value
+    int32_t mask;       // 2^depth - 1
+} gwb_samples;
+
+enum { GWB_TAPS = 5, GWB_PHASES = 4 };
+
+// Resampling along one axis: output i is the sum over t of weight[p][t] * input[clamp(q * scale + base[p] + t)], where p is i's low
+// `phase_bits` bits and q the rest. Weights are multiples of 1/8, so that sums of integer codes are exact in float.
+typedef struct gwb_taps {
+    int32_t phase_bits; // 0..2: enlarges by 1 << phase_bits
+    int32_t scale;      // shrinks by 1, 2 or 4
+    int32_t count;      // 1..GWB_TAPS
+    int32_t last;       // inputs - 1, for clamping
+    int32_t base[GWB_PHASES];
+    float weight[GWB_PHASES][GWB_TAPS];
+} gwb_taps;
+
+// From source codes to destination codes: d[i] = sum over j of m[i][j] * (c[j] - from[j]), plus to[i].
+typedef struct gwb_mix {
+    float from[3];
+    float m[3][3];
+    float to[3];
+    int32_t diagonal;   // 1: only m[i][i] count
+} gwb_mix;
+
+typedef struct gwb_convert_args {
+    gwb_samples src[4], dst[4]; // R G B A or Y U V A
+    int32_t src_kind, dst_kind; // gwb_sample_kind
+    int32_t width, height;      // pixels
+    int32_t src_log2_w, src_log2_h;     // chroma subsampling
+    int32_t dst_log2_w, dst_log2_h;
+    int32_t block_w, block_h;   // pixels of a work item: whole chroma samples, and a whole group of the destination
+    int32_t group;              // pixels of a destination group: 1, 2 or 6
+    int32_t word;               // 1: all components of a destination group share 32-bit or 16-bit words and are stored at once
+    int32_t luma_needs;         // bit j: component j of the source is needed for the destination's full-size components
+    int32_t chroma_needs;       // bit j: ... for its subsampled ones
+    gwb_taps up_x, up_y;        // source chroma to pixels
+    gwb_taps down_x, down_y;    // source chroma to destination chroma
+    gwb_taps alpha_x, alpha_y;  // pixels to destination chroma, for blending
+    gwb_mix mix;
+    float limit[4];             // greatest destination code
+    float alpha_scale;          // source alpha to destination alpha; 0: it is alpha_fill
+    float alpha_fill;           // opaque
+    float blend_scale;          // source alpha to 0..1; 0: no blending
+    float background[3];        // in source codes
+} gwb_convert_args;
+
+#endif

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// Numbers to samples in memory.
+#ifndef GWB_KERNEL_STORE_H
+#define GWB_KERNEL_STORE_H
+
+#include "load.h"
+
+// The code of a value: rounded half up, cut to 0..limit; NaN is 0.
+GWB_FN uint32_t gwb_code(float value, float limit)
+{
+    float v = value + 0.5f;
+    v = v > 0.0f ? v : 0.0f;
+    v = v < limit ? v : limit;
+    return (uint32_t)(int)v;
+}
+
+// Stores sample x of the row that begins at `row`. Not for samples that share a word.
+GWB_FN void gwb_store_sample(int kind, uint8_t *row, int64_t x, int pitch, int shift, float limit, float value)
+{
+    uint8_t *p = row + x * pitch;
+    switch (kind) {
+    case GWB_SAMPLE_U8:
+        *p = (uint8_t)gwb_code(value, limit);
+        break;
+    case GWB_SAMPLE_U16:
+        *(uint16_t *)p = (uint16_t)(gwb_code(value, limit) << shift);
+        break;
+    case GWB_SAMPLE_F16:
+        *(uint16_t *)p = (uint16_t)gwb_float_half(value);
+        break;
+    default:
+        *(float *)p = value;
+        break;
+    }
+}
+
+#endif

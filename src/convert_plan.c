@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT
+// The plan of a conversion: where the samples lie, how chroma is resampled, and the matrix from source codes to destination codes.
+#include "convert.h"
+
+#include <math.h>
+#include <string.h>
+
+// ---- what codes mean
+
+// A component's code is off + span * value; value is 0..1, or -0.5..0.5 for chroma.
+typedef struct scale {
+    double off, span;
+} scale;
+
+static bool is_chroma(const gwb_image *image, int component)
+{
+    return gwb_convert_model(image) == GWB_MODEL_YUV && (component == 1 || component == 2);
+}
+
+static scale scale_of(const gwb_image *image, int component, int depth)
+{
+    if (gwb_format_is_float(gwb_format_get(image->format)))
+        return (scale){0, 1};
+    const double unit = ldexp(1, depth - 8), max = ldexp(1, depth) - 1;
+    const bool limited = image->range == GWB_RANGE_LIMITED;
+    if (is_chroma(image, component))
+        return (scale){128 * unit, limited ? 224 * unit : max};
+    return limited ? (scale){16 * unit, 219 * unit} : (scale){0, max};
+}
+
+static double alpha_max(const gwb_format_info *f, int depth)
+{
+    return gwb_format_is_float(f) ? 1 : ldexp(1, depth) - 1;
+}
+
+// ---- matrices between values
+
+typedef struct matrix {
+    double m[3][3];
+} matrix;
+
+static matrix to_rgb(int kind)
+{
+    if (kind == GWB_MATRIX_YCGCO)
+        return (matrix){{{1, -1, 1}, {1, 1, 0}, {1, -1, -1}}};
+    double kr, kb;
+    gwb_matrix_weights(kind, &kr, &kb);
+    const double kg = 1 - kr - kb;
+    return (matrix){{{1, 0, 2 * (1 - kr)}, {1, -2 * kb * (1 - kb) / kg, -2 * kr * (1 - kr) / kg}, {1, 2 * (1 - kb), 0}}};
+}
+
+static matrix from_rgb(int kind)
+{
+    if (kind == GWB_MATRIX_YCGCO)
+        return (matrix){{{0.25, 0.5, 0.25}, {-0.25, 0.5, -0.25}, {0.5, 0, -0.5}}};
+    double kr, kb;
+    gwb_matrix_weights(kind, &kr, &kb);
+    const double kg = 1 - kr - kb;
+    return (matrix){{{kr, kg, kb}, {-kr / (2 * (1 - kb)), -kg / (2 * (1 - kb)), 0.5}, {0.5, -kg / (2 * (1 - kr)), -kb / (2 * (1 - kr))}}};
+}
+
+static matrix multiply(const matrix *a, const matrix *b)
+{
+    matrix r;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            r.m[i][j] = a->m[i][0] * b->m[0][j] + a->m[i][1] * b->m[1][j] + a->m[i][2] * b->m[2][j];
+    return r;
+}
+
+// From the source's values to the destination's.
+static matrix value_matrix(const gwb_image *dst, const gwb_image *src)
+{
+    static const matrix identity = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}}, luma = {{{1}}}, gray = {{{1}, {1}, {1}}};
+    const int to = gwb_convert_model(dst), from = gwb_convert_model(src);
+    if (from == GWB_MODEL_GRAY)
+        return to == GWB_MODEL_RGB ? gray : luma;
+    if (to == GWB_MODEL_GRAY) {
+        if (from == GWB_MODEL_YUV)
+            return luma;
+        matrix r = {{{0}}}, m = from_rgb(dst->matrix);
+        memcpy(r.m[0], m.m[0], sizeof r.m[0]);
+        return r;
+    }
+    if (from == to && (from == GWB_MODEL_RGB || src->matrix == dst->matrix))
+        return identity;
+    if (from == GWB_MODEL_RGB)
+        return from_rgb(dst->matrix);
+    matrix rgb = to_rgb(src->matrix);
+    if (to == GWB_MODEL_RGB)
+        return rgb;
+    matrix m = from_rgb(dst->matrix), r = multiply(&m, &rgb);
+    r.m[0][0] = 1;      // what it is but for rounding: luma stays, and says nothing about chroma
+    r.m[1][0] = r.m[2][0] = 0;
+    return r;
+}
+
+// ---- resampling
+
+// From a grid of `fs` pixels a sample, the first of which is `os` pixels in, to one of `fd` and `od`; `inputs` samples.
+static gwb_taps make_taps(int fs, double os, int fd, double od, int inputs, bool nearest)
+{
+    gwb_taps t = {.scale = 1, .count = 1, .last = inputs - 1};
+    const int phases = fs > fd ? fs / fd : 1;
+    t.phase_bits = phases == 4 ? 2 : phases - 1;
+    t.scale = fs > fd ? 1 : fd / fs;
+    const double width = fs > fd ? 1 : (double)fd / fs;     // of the box; on the finer grid it is the two-sample line
+    for (int p = 0; p < phases; p++) {
+        if (nearest) {
+            t.weight[p][0] = 1;
+            continue;
+        }
+        const double at = (p * fd + od - os) / fs, low = at - width / 2, high = at + width / 2;
+        t.base[p] = (int)floor(low + 0.5);
+        for (int i = 0; i < GWB_TAPS; i++) {
+            const double begin = fmax(low, t.base[p] + i - 0.5), end = fmin(high, t.base[p] + i + 0.5);
+            t.weight[p][i] = (float)(end > begin ? (end - begin) / width : 0);
+            if (t.weight[p][i] != 0 && i >= t.count)
+                t.count = i + 1;
+        }
+    }
+    return t;
+}
+
+// Pixels from the picture's edge to the first sample of a subsampled component.
+static double siting_offset(int quarters, int log2)
+{
+    return ((1 << log2) - 1) * quarters / 4.0;
+}
+
+static void plan_taps(gwb_convert_args *a, const gwb_image *dst, const gwb_image *src, bool nearest)
+{
+    const gwb_format_info *fd = gwb_format_get(dst->format), *fs = gwb_format_get(src->format);
+    int sx, sy, dx, dy;
+    gwb_siting_quarters(src->siting, &sx, &sy);
+    gwb_siting_quarters(dst->siting, &dx, &dy);
+    const double sox = siting_offset(sx, fs->log2_w), soy = siting_offset(sy, fs->log2_h);
+    const double dox = siting_offset(dx, fd->log2_w), doy = siting_offset(dy, fd->log2_h);
+    const int sw = 1 << fs->log2_w, sh = 1 << fs->log2_h, dw = 1 << fd->log2_w, dh = 1 << fd->log2_h;
+    const int columns = (int)(((int64_t)src->width + sw - 1) / sw), rows = (int)(((int64_t)src->height + sh - 1) / sh);
+    a->up_x = make_taps(sw, sox, 1, 0, columns, nearest);
+    a->up_y = make_taps(sh, soy, 1, 0, rows, nearest);
+    a->down_x = make_taps(sw, sox, dw, dox, columns, nearest);
+    a->down_y = make_taps(sh, soy, dh, doy, rows, nearest);
+    a->alpha_x = make_taps(1, 0, dw, dox, src->width, nearest);
+    a->alpha_y = make_taps(1, 0, dh, doy, src->height, nearest);
+}
+
+// ---- memory
+
+static int sample_kind(const gwb_format_info *f)
+{
+    if (f->layout == GWB_LAYOUT_V210)
+        return GWB_SAMPLE_V210;
+    return f->type == GWB_U8 ? GWB_SAMPLE_U8 : f->type == GWB_U16 ? GWB_SAMPLE_U16 : f->type == GWB_U32 ? GWB_SAMPLE_U32 :
+        f->type == GWB_F16 ? GWB_SAMPLE_F16 : GWB_SAMPLE_F32;
+}
+
+static gwb_samples samples_of(const gwb_image *image, int component)
+{
+    const gwb_format_info *f = gwb_format_get(image->format);
+    const gwb_component *c = &f->component[component];
+    if (c->plane < 0)
+        return (gwb_samples){0};
+    const gwb_mat *m = image->plane[c->plane];
+    const bool v210 = f->layout == GWB_LAYOUT_V210;
+    return (gwb_samples){
+        .data = m->data ? m->data + (v210 ? 0 : c->offset) : NULL, .step = m->step, .pitch = c->pitch,
+        .lane = v210 ? c->offset : c->offset / gwb_type_size(f->type), .shift = c->shift, .mask = (int32_t)(((int64_t)1 << c->depth) - 1),
+    };
+}
+
+// Position in the format of component i of the model: YUV that is really G, B, R is taken in the order R, G, B.
+static int position(const gwb_image *image, int i)
+{
+    static const int gbr[4] = {2, 0, 1, 3};
+    return gwb_format_get(image->format)->model == GWB_MODEL_YUV && image->matrix == GWB_MATRIX_GBR ? gbr[i] : i;
+}
+
+// ---- the background
+
+static int plan_background(gwb_convert_args *a, const gwb_image *src, const float *rgb)
+{
+    const gwb_format_info *f = gwb_format_get(src->format);
+    const int model = gwb_convert_model(src);
+    double value[3] = {rgb[0], rgb[1], rgb[2]};
+    for (int i = 0; i < 3; i++)
+        if (!(rgb[i] >= 0 && rgb[i] <= 1))
+            return gwb_fail(GWB_BAD_ARGUMENT, "the background's components are 0..1, got %g %g %g", rgb[0], rgb[1], rgb[2]);
+    if (model != GWB_MODEL_RGB) {
+        const bool neutral = rgb[0] == rgb[1] && rgb[1] == rgb[2];
+        if (!neutral && !src->matrix)
+            return gwb_fail(GWB_BAD_ARGUMENT, "a coloured background behind %s needs the source's matrix: bt601, bt709, …", f->name);
+        matrix m = {{{0}}};
+        if (!neutral)
+            m = from_rgb(src->matrix);
+        for (int i = 0; i < 3; i++)
+            value[i] = neutral ? (i == 0 ? rgb[0] : 0) : m.m[i][0] * rgb[0] + m.m[i][1] * rgb[1] + m.m[i][2] * rgb[2];
+    }
+    for (int i = 0; i < 3; i++) {
+        scale s = scale_of(src, i, f->component[position(src, i)].depth);
+        a->background[i] = (float)(s.off + s.span * value[i]);
+    }
+    a->blend_scale = (float)(1 / alpha_max(f, f->component[3].depth));
+    return 0;
+}
+
+// ---- all of it
+
+int gwb_convert_plan(gwb_convert_args *a, const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params)
+{
+    const gwb_format_info *fd = gwb_format_get(dst->format), *fs = gwb_format_get(src->format);
+    memset(a, 0, sizeof *a);
+    a->src_kind = sample_kind(fs);
+    a->dst_kind = sample_kind(fd);
+    a->width = src->width;
+    a->height = src->height;
+    a->src_log2_w = fs->log2_w;
+    a->src_log2_h = fs->log2_h;
+    a->dst_log2_w = fd->log2_w;
+    a->dst_log2_h = fd->log2_h;
+    a->group = fd->group;
+    a->block_w = fd->group > 1 << fd->log2_w ? fd->group : 1 << fd->log2_w;
+    a->block_h = 1 << fd->log2_h;
+    a->word = fd->layout == GWB_LAYOUT_WORD || fd->layout == GWB_LAYOUT_V210;
+
+    const matrix values = value_matrix(dst, src);
+    const int used = gwb_convert_model(dst) == GWB_MODEL_GRAY ? 1 : 3;
+    const bool sub = fd->log2_w || fd->log2_h;
+    a->mix.diagonal = 1;
+    for (int i = 0; i < 3; i++) {
+        const int at = position(dst, i), from = position(src, i);
+        a->dst[i] = samples_of(dst, at);
+        a->src[i] = samples_of(src, from);
+        a->limit[i] = (float)(((int64_t)1 << fd->component[at].depth) - 1);
+        a->mix.to[i] = (float)scale_of(dst, i, fd->component[at].depth).off;
+        a->mix.from[i] = (float)scale_of(src, i, fs->component[from].depth).off;
+        for (int j = 0; j < 3; j++) {
+            const scale d = scale_of(dst, i, fd->component[at].depth), s = scale_of(src, j, fs->component[position(src, j)].depth);
+            a->mix.m[i][j] = i < used && values.m[i][j] != 0 ? (float)(values.m[i][j] * (d.span / s.span)) : 0;
+            if (a->mix.m[i][j] != 0) {
+                *(sub && i > 0 ? &a->chroma_needs : &a->luma_needs) |= 1 << j;
+                a->mix.diagonal &= i == j;
+            }
+        }
+    }
+    plan_taps(a, dst, src, params->nearest);
+
+    a->dst[3] = samples_of(dst, 3);
+    if (fd->component[3].plane >= 0) {
+        const double max = alpha_max(fd, fd->component[3].depth);
+        a->limit[3] = a->alpha_fill = (float)max;
+        if (fs->alpha && fd->alpha)
+            a->alpha_scale = (float)(max / alpha_max(fs, fs->component[3].depth));
+    }
+    const bool blends = params->blend && fs->alpha && !fd->alpha;
+    if (fs->alpha && (fd->alpha || blends))
+        a->src[3] = samples_of(src, 3);
+    return blends ? plan_background(a, src, params->background) : 0;
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+// Conversion on the host: pieces of rows that stay in the L1 cache go through unpack, resample, mix and pack. What a sample undergoes, and in
+// which order, is what kernels/convert.h states, so that both devices give the same bits.
+#include "host/kernels.h"
+
+#include "host/convert_rows.h"
+
+#include "sample.h"
+
+#include <string.h>
+
+// Pixels of a piece: a multiple of every group and phase; and room for taps beyond both ends.
+enum { PIECE = 480, ROOM = PIECE + 32 };
+
+typedef float line[ROOM];
+
+typedef struct piece {
+    line c[4];      // source components, at pixels or at the destination's chroma samples
+    line d[4];      // destination components
+    line chroma[3]; // 1 and 2: the destination's chroma where it is subsampled
+    line sum[4];    // weighted sums of rows
+    line raw[4];    // rows as they were unpacked
+} piece;
+
+static void fill(float *out, float value, int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = value;
+}
+
+static int sample_size(int kind)
+{
+    return kind == GWB_SAMPLE_U8 ? 1 : kind == GWB_SAMPLE_U16 || kind == GWB_SAMPLE_F16 ? 2 : 4;
+}
+
+// ---- rows in memory
+
+// The number of components of the mask where they lie interleaved in one plane, as whole samples; else 0.
+static int interleaved(const gwb_samples *s, int kind, int mask)
+{
+    const gwb_samples *first = NULL;
+    int lanes = 0, count = 0;
+    if (kind == GWB_SAMPLE_U32 || kind == GWB_SAMPLE_V210)
+        return 0;
+    for (int i = 0; i < 4; i++) {
+        if (!(mask >> i & 1))
+            continue;
+        const int size = sample_size(kind);
+        first = first ? first : &s[i];
+        if (s[i].pitch != first->pitch || s[i].data - s[i].lane * size != first->data - first->lane * size || lanes >> s[i].lane & 1)
+            return 0;
+        lanes |= 1 << s[i].lane;
+        count++;
+    }
+    return count > 1 ? count : 0;
+}
+
+// Samples x0 .. x0+n-1 of row y of the masked components. `c` and `spare` hold four lines each.
+static void unpack(const gwb_convert_args *a, int mask, int y, int x0, int n, line *c, line *spare)
+{
+    const int kind = a->src_kind, size = sample_size(kind);
+    if (interleaved(a->src, kind, mask)) {
+        float *out[4] = {spare[0], spare[1], spare[2], spare[3]};
+        const gwb_samples *s = NULL;
+        for (int i = 0; i < 4; i++)
+            if (mask >> i & 1) {
+                s = &a->src[i];
+                out[s->lane] = c[i];
+            }
+        const uint8_t *pixel = s->data - s->lane * size + y * s->step + (int64_t)x0 * s->pitch;
+        gwb_rows_unpack(kind, s->pitch / size, pixel, s->shift, s->mask, n, out);
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        const gwb_samples *s = &a->src[i];
+        if (!(mask >> i & 1))
+            continue;
+        const uint8_t *row = s->data + y * s->step;
+        if (kind != GWB_SAMPLE_V210 && s->pitch == size)
+            gwb_rows_unpack(kind, 1, row + (int64_t)x0 * size, s->shift, s->mask, n, (float *[4]){c[i]});
+        else
+            gwb_rows_gather(s, kind, row, x0, n, c[i]);
+    }
+}
+
+// The same to the destination, whose samples are not in shared words.
+static void pack(const gwb_convert_args *a, int mask, int y, int x0, int n, line *d)
+{
+    const int kind = a->dst_kind, size = sample_size(kind), count = interleaved(a->dst, kind, mask);
+    if (count > 0 && count == a->dst[mask & 1 ? 0 : 1].pitch / size) {
+        const float *in[4] = {0};
+        const gwb_samples *s = NULL;
+        for (int i = 0; i < 4; i++)
+            if (mask >> i & 1) {
+                s = &a->dst[i];
+                in[s->lane] = d[i];
+            }
+        uint8_t *pixel = s->data - s->lane * size + y * s->step + (int64_t)x0 * s->pitch;
+        gwb_rows_pack(kind, count, pixel, s->shift, a->limit[0], n, in);
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        const gwb_samples *s = &a->dst[i];
+        if (!(mask >> i & 1))
+            continue;
+        uint8_t *row = s->data + y * s->step;
+        if (s->pitch == size)
+            gwb_rows_pack(kind, 1, row + (int64_t)x0 * size, s->shift, a->limit[i], n, (const float *[4]){d[i]});
+        else
+            gwb_rows_scatter(s, kind, row, x0, a->limit[i], n, d[i]);
+    }
+}
+
+static void pack_words(const gwb_convert_args *a, int y, int x0, int n, piece *p)
+{
+    uint8_t *row = a->dst[0].data + y * a->dst[0].step;
+    if (a->dst_kind == GWB_SAMPLE_V210) {
+        memset(row + (int64_t)x0 / 6 * 16, 0, (size_t)n / 6 * 16);
+        gwb_rows_scatter(&a->dst[0], a->dst_kind, row, x0, a->limit[0], n, p->d[0]);
+        for (int i = 1; i < 3; i++)
+            gwb_rows_scatter(&a->dst[i], a->dst_kind, row, x0 / 2, a->limit[i], n / 2, p->chroma[i]);
+    } else {
+        const float *in[3] = {p->d[0], p->d[1], p->d[2]};
+        gwb_rows_pack_words(a->dst, a->dst_kind, row + (int64_t)x0 * sample_size(a->dst_kind), a->limit, n, in, a->alpha_fill);
+    }
+}
+
+// ---- source components
+
+// The inputs of outputs x0 .. x0+n-1: `low` is the first tap's, and `first`, `end` are what of them exists.
+typedef struct span {
+    int low, high, first, end;
+} span;
+
+static span span_of(const gwb_taps *t, int x0, int n)
+{
+    int least = t->base[0], most = t->base[0];
+    for (int p = 1; p < 1 << t->phase_bits; p++) {
+        least = t->base[p] < least ? t->base[p] : least;
+        most = t->base[p] > most ? t->base[p] : most;
+    }
+    span s = {.low = (x0 >> t->phase_bits) * t->scale + least, .high = ((x0 + n - 1) >> t->phase_bits) * t->scale + most + t->count - 1};
+    s.first = gwb_clamp(s.low, t->last);
+    s.end = gwb_clamp(s.high, t->last) + 1;
+    return s;
+}
+
+// Repeats the outermost inputs that exist where taps reach beyond them; `in[0]` is input s.low.
+static void extend(float *in, span s)
+{
+    for (int i = s.low; i < s.first; i++)
+        in[i - s.low] = in[s.first - s.low];
+    for (int i = s.end; i <= s.high; i++)
+        in[i - s.low] = in[s.end - 1 - s.low];
+}
+
+// Outputs x0 .. x0+n-1 of row y of the masked components, into `out`.
+static void resample(const gwb_convert_args *a, piece *p, int mask, const gwb_taps *tx, const gwb_taps *ty, int y, int x0, int n, line *out)
+{
+    const span s = span_of(tx, x0, n);
+    const int row = gwb_taps_first(ty, y), shift = s.first - s.low, count = s.end - s.first;
+    const float *weight = ty->weight[y & ((1 << ty->phase_bits) - 1)];
+    for (int j = 0; j < ty->count; j++) {
+        unpack(a, mask, gwb_clamp(row + j, ty->last), s.first, count, p->raw, out);
+        for (int i = 0; i < 4; i++)
+            if (mask >> i & 1)
+                gwb_rows_add(p->sum[i] + shift, p->raw[i], weight[j], j == 0, count);
+    }
+    for (int i = 0; i < 4; i++)
+        if (mask >> i & 1) {
+            extend(p->sum[i], s);
+            gwb_rows_resample(tx, p->sum[i], s.low, x0, n, out[i]);
+        }
+}
+
+static void blend(const gwb_convert_args *a, piece *p, int needs, int n)
+{
+    for (int i = 0; i < 3; i++)
+        if (needs >> i & 1)
+            gwb_rows_blend(p->c[i], a->background[i], p->c[3], a->blend_scale, n);
+}
+
+// The source's components at pixels x0 .. x0+n-1 of row y, into p->c.
+static void fetch(const gwb_convert_args *a, piece *p, int needs, int y, int x0, int n)
+{
+    const int sub = a->src_log2_w | a->src_log2_h;
+    const int whole = (sub ? needs & 1 : needs) | (a->src[3].data ? 8 : 0);
+    if (sub && needs & 6)
+        resample(a, p, needs & 6, &a->up_x, &a->up_y, y, x0, n, p->c);
+    unpack(a, whole, y, x0, n, p->c, p->raw);
+    if (a->blend_scale != 0)
+        blend(a, p, needs, n);
+}
+
+// The same at chroma samples x0 .. x0+n-1 of row y of the destination.
+static void fetch_chroma(const gwb_convert_args *a, piece *p, int y, int x0, int n)
+{
+    const int needs = a->chroma_needs;
+    if (!needs)
+        return;
+    if (a->src_log2_w | a->src_log2_h) {
+        resample(a, p, needs, &a->down_x, &a->down_y, y, x0, n, p->c);
+        if (a->blend_scale != 0) {
+            resample(a, p, 8, &a->alpha_x, &a->alpha_y, y, x0, n, p->c);
+            blend(a, p, needs, n);
+        }
+        return;
+    }
+    const gwb_taps *tx = &a->down_x, *ty = &a->down_y;
+    const span s = span_of(tx, x0, n);
+    const int row = gwb_taps_first(ty, y), count = s.end - s.first;
+    for (int j = 0; j < ty->count; j++) {
+        fetch(a, p, needs, gwb_clamp(row + j, ty->last), s.first, count);
+        for (int i = 0; i < 3; i++)
+            if (needs >> i & 1)
+                gwb_rows_add(p->sum[i] + s.first - s.low, p->c[i], ty->weight[0][j], j == 0, count);
+    }
+    for (int i = 0; i < 3; i++)
+        if (needs >> i & 1) {
+            extend(p->sum[i], s);
+            gwb_rows_resample(tx, p->sum[i], s.low, x0, n, p->c[i]);
+        }
+}
+
+// ---- destination components
+
+// Components of the mask from p->c into `out`.
+static void mix(const gwb_convert_args *a, piece *p, int needs, int mask, int n, line *out)
+{
+    for (int i = 0; i < 3; i++)
+        if (!(needs >> i & 1) && (!a->mix.diagonal || mask >> i & 1))
+            fill(p->c[i], a->mix.from[i], n);
+    const float *c[3] = {p->c[0], p->c[1], p->c[2]};
+    for (int i = 0; i < 3; i++)
+        if (mask >> i & 1)
+            gwb_rows_mix(&a->mix, i, c, n, out[i]);
+    if (mask & 8) {
+        if (a->alpha_scale != 0)
+            gwb_rows_scale(p->c[3], a->alpha_scale, n, out[3]);
+        else
+            fill(out[3], a->alpha_fill, n);
+    }
+}
+
+static void repeat_last(float *out, int n, int stored)
+{
+    for (int i = n; i < stored; i++)
+        out[i] = out[n - 1];
+}
+
+// Row `by` of blocks, pixels x0 .. x0+n-1.
+static void convert_piece(const gwb_convert_args *a, piece *p, int by, int x0, int n)
+{
+    const int sub = a->dst_log2_w | a->dst_log2_h, stored = (n + a->group - 1) / a->group * a->group;
+    const int y0 = by * a->block_h, y1 = a->height - y0 < a->block_h ? a->height : y0 + a->block_h;
+    int present = 0;
+    for (int i = 0; i < 4; i++)
+        present |= a->dst[i].data ? 1 << i : 0;
+    if (sub) {
+        const int cx = x0 >> a->dst_log2_w, cn = ((x0 + n - 1) >> a->dst_log2_w) + 1 - cx;
+        const int chroma_stored = ((x0 + stored - 1) >> a->dst_log2_w) + 1 - cx;
+        fetch_chroma(a, p, by, cx, cn);
+        mix(a, p, a->chroma_needs, 6, cn, p->chroma);
+        for (int i = 1; i < 3; i++)
+            repeat_last(p->chroma[i], cn, chroma_stored);
+        if (!a->word)
+            pack(a, 6, by, cx, chroma_stored, p->chroma);
+    }
+    const int mask = sub ? present & 9 : present;
+    for (int y = y0; y < y1; y++) {
+        fetch(a, p, a->luma_needs, y, x0, n);
+        mix(a, p, a->luma_needs, mask, n, p->d);
+        repeat_last(p->d[0], n, stored);
+        if (a->word)
+            pack_words(a, y, x0, stored, p);
+        else
+            pack(a, mask, y, x0, stored, p->d);
+    }
+}
+
+void gwb_host_convert(const void *args, int32_t nx, int32_t y0, int32_t y1, int32_t z)
+{
+    (void)nx, (void)z;
+    const gwb_convert_args *a = args;
+    piece p;
+    for (int32_t by = y0; by < y1; by++)
+        for (int64_t x0 = 0; x0 < a->width; x0 += PIECE)
+            convert_piece(a, &p, by, (int)x0, a->width - x0 < PIECE ? (int)(a->width - x0) : PIECE);
+}
