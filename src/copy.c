@@ -2,8 +2,8 @@
 // Copies between mats, pointers and devices; fills, casts, channels.
 #include "copy.h"
 
-#include "kernels/list.h"
-#include "kernels/args.h"
+#include "list.h"
+#include "args.h"
 #include "stream.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@ local check = require "gpuwb.check"
 
 if not pcall(ffi.typeof, "gwb_mat") then    -- another copy of this module may have done it: a type cannot be declared twice
     for _, file in ipairs {"src/abi_types.h", "src/abi_calls.h"} do
-        ffi.cdef(assert(core.embedded(file), file .. " is missing"))
+        ffi.cdef((assert(core.embedded(file), file .. " is missing")))
     end
 end
 
