@@ -19,9 +19,20 @@ typedef unsigned long long uint64_t;
 #if defined(__CUDACC__)
 #define GWB_FN static __device__ __forceinline__
 #define GWB_RESTRICT __restrict__
+#define GWB_UNROLL _Pragma("unroll")
+#define GWB_NO_UNROLL _Pragma("unroll 1")
+// A kernel's argument struct is read where it lies; without this, indexing it at run time makes a copy for each thread.
+#if __CUDACC_VER_MAJOR__ > 11 || __CUDACC_VER_MINOR__ >= 7
+#define GWB_ARGS const __grid_constant__
+#else
+#define GWB_ARGS const
+#endif
 #else
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
+#define GWB_UNROLL
+#define GWB_NO_UNROLL
 #define GWB_FN static inline __attribute__((always_inline))
 #define GWB_RESTRICT restrict
 #endif

@@ -117,3 +117,9 @@ int gwb_image_check(const gwb_image *image);            // 0 where the planes fi
 int gwb_convert_tags(gwb_image *dst, const gwb_image *src);
 // Any format to any other, same size, same device. dst's planes may share no byte with src's.
 int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params, const gwb_stream *stream);
+
+// ---- the run-time compiler for CUDA C++
+int gwb_nvrtc_version(void);                            // 13000 for 13.0; GWB_UNSUPPORTED where there is none
+// Compiles `source` for `arch`: "sm_90" machine code, "compute_90" PTX. It may include abi_types.h and the headers of kernels/ by name. `log` (may be
+// NULL) gets the compiler's text, cut at log_size; image_size (may be NULL) the bytes made, which stay in the disk cache.
+int gwb_nvrtc_compile(const char *source, const char *name, const char *const *options, int option_count, const char *arch, char *log, int64_t log_size, int64_t *image_size);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// The entries of the built-in kernels on cuda: nvcc compiles this file into the program, or NVRTC when the device is opened.
+#include "prelude.h"
+
+#include "args.h"
+#include "list.h"
+
+#include "cast.h"
+#include "channels.h"
+#include "copy.h"
+#include "fill.h"
+
+#define GWB_ENTRY(name, ...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__) gwb_##name
+
+// y counts on by the grid's height, which cuda limits; unsigned, since the sum may pass 2^31.
+#define GWB_EACH_ROW(y, ny) for (uint32_t y = blockIdx.y * blockDim.y + threadIdx.y; y < (uint32_t)(ny); y += gridDim.y * blockDim.y)
+
+// A kernel whose thread does one item: gwb_NAME_item(args, x, y, z).
+#define GWB_ENTRY_ITEM(name) \
+    GWB_ENTRY(name, 256)(GWB_ARGS gwb_##name##_args a, int nx, int ny, int) \
+    { \
+        const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x); \
+        if (x < nx) \
+            GWB_EACH_ROW(y, ny) \
+                gwb_##name##_item(&a, x, (int)y, (int)blockIdx.z); \
+    }
+
+// The grid is one row of blocks over all rectangles (src/cuda/copy.c, which takes the second unless all are aligned).
+GWB_ENTRY(copy, GWB_COPY_THREADS)(GWB_ARGS gwb_copy_args a, int, int, int)
+{
+    gwb_copy_aligned(&a, blockIdx.x, threadIdx.x);
+}
+
+GWB_ENTRY(copy_any, GWB_COPY_THREADS)(GWB_ARGS gwb_copy_args a, int, int, int)
+{
+    gwb_copy_any(&a, blockIdx.x, threadIdx.x);
+}
+
+// A thread does one chunk of 16 bytes: nx counts those (src/cuda/module.c).
+GWB_ENTRY(fill, 256)(GWB_ARGS gwb_fill_args a, int nx, int ny, int)
+{
+    __shared__ uint32_t words[GWB_FILL_WORDS];
+    const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x), x = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (thread < GWB_FILL_WORDS)
+        words[thread] = gwb_fill_word(&a, thread);
+    __syncthreads();
+    if (x < nx)
+        GWB_EACH_ROW(y, ny)
+            gwb_fill_chunk(&a, words, x, (int)y);
+}
+
+// A thread does GWB_CAST_RUN numbers: nx counts threads.
+GWB_ENTRY(cast, 256)(GWB_ARGS gwb_cast_args a, int, int ny, int)
+{
+    const int x = (int)(blockIdx.x * GWB_CAST_RUN * GWB_CAST_STRIDE + threadIdx.x);
+    GWB_EACH_ROW(y, ny)
+        gwb_cast_run(&a, x, (int)y);
+}
+
+// A thread does GWB_CHANNELS_RUN pixels: nx counts threads.
+GWB_ENTRY(channels, 256)(GWB_ARGS gwb_channels_args a, int, int ny, int)
+{
+    const int x = (int)(blockIdx.x * GWB_CHANNELS_RUN * GWB_CHANNELS_STRIDE + threadIdx.x);
+    GWB_EACH_ROW(y, ny)
+        switch (a.size) {
+        case 1: gwb_channels_run(&a, x, (int)y, GWB_CHANNELS_RUN, GWB_CHANNELS_STRIDE, 1); break;
+        case 2: gwb_channels_run(&a, x, (int)y, GWB_CHANNELS_RUN, GWB_CHANNELS_STRIDE, 2); break;
+        case 4: gwb_channels_run(&a, x, (int)y, GWB_CHANNELS_RUN, GWB_CHANNELS_STRIDE, 4); break;
+        default: gwb_channels_run(&a, x, (int)y, GWB_CHANNELS_RUN, GWB_CHANNELS_STRIDE, 8); break;
+        }
+}
+
+// Keeps a stream busy for `ns` nanoseconds.
+extern "C" __global__ void gwb_spin(long long ns)
+{
+    unsigned long long start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do {
+        __nanosleep(1000);
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while (now - start < (unsigned long long)ns);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// What the files of the cuda device share: a device's own data, and the context rule.
+//
+// A device works in its primary context, which CUDA's runtime, and so every library in the process, uses too. Each function that calls the driver begins
+// with CUDA_SCOPE(device): it makes that context the thread's current one where it is not, and puts the old one back at the end of
+// the block, so that a library on the same thread never finds itself on another device.
+#ifndef GWB_CUDA_CUDA_H
+#define GWB_CUDA_CUDA_H
+
+#include "driver.h"
+
+#include "../../kernels/prelude.h"
+
+#include "../../kernels/args.h"
+#include "../../kernels/list.h"
+
+typedef struct gwb_cuda_device {
+    CUcontext context;
+    CUmodule module;                            // the built-in kernels
+    CUfunction kernels[GWB_KERNEL_COUNT];       // gwb_NAME
+    CUfunction copy_any, spin;                  // entries that are no kernel of the list
+    int least_priority, greatest_priority;      // numbers: least >= 0 >= greatest
+    int64_t max_step;                           // bytes that the driver's 2D copies take as a step
+    uint64_t peers;                             // bit n: this context reaches cuda:n's memory, or cannot and was asked
+    pthread_mutex_t lock;                       // over the two below
+    CUevent *spare;                             // events without timing, for marks
+    int spares, spare_room;
+} gwb_cuda_device;
+
+static inline gwb_cuda_device *gwb_cuda_of(const gwb_device *d)
+{
+    return d->impl;
+}
+
+// The open device at a position of the list of devices.
+gwb_device *gwb_cuda_opened(int position);
+
+// See above. A context that cannot be made current leaves none, so that the calls that follow fail instead of reaching another device.
+CUcontext gwb_cuda_enter(const gwb_device *d);
+void gwb_cuda_leave(CUcontext *outer);
+#define CUDA_SCOPE(device) __attribute__((cleanup(gwb_cuda_leave), unused)) CUcontext gwb_outer = gwb_cuda_enter(device)
+
+// queue.c: the queue, mark and event functions of the table.
+int gwb_cuda_queue_open(gwb_queue *q, const gwb_stream_params *params);
+void gwb_cuda_queue_close(gwb_queue *q);
+void gwb_cuda_queue_retire(gwb_queue *q);
+int gwb_cuda_queue_done(gwb_queue *q, uint64_t seq);
+int gwb_cuda_queue_wait(gwb_queue *q, uint64_t seq);
+int gwb_cuda_queue_after(gwb_queue *q, gwb_queue *other, uint64_t seq);
+int gwb_cuda_event_open(gwb_event *e, gwb_device *d);
+void gwb_cuda_event_close(gwb_event *e);
+int gwb_cuda_event_record(gwb_event *e, gwb_queue *q);
+int gwb_cuda_event_after(gwb_queue *q, const gwb_event *e);
+int gwb_cuda_event_query(const gwb_event *e);
+int gwb_cuda_event_wait(const gwb_event *e);
+int gwb_cuda_event_elapsed(const gwb_event *a, const gwb_event *b, double *ms);
+// Each enqueuing function says so before it enqueues.
+void gwb_cuda_queue_begin(gwb_queue *q);
+static inline CUstream gwb_cuda_stream(const gwb_queue *q)
+{
+    return q->handle;
+}
+
+// copy.c
+int gwb_cuda_copy(gwb_queue *q, const gwb_rect *rects, int count);
+
+// module.c
+int gwb_cuda_module_open(gwb_device *d);        // in the device's context; GWB_NO_DEVICE where there is no code for the device
+int gwb_cuda_launch(gwb_queue *q, const gwb_launch *launch);
+int gwb_cuda_sleep(gwb_queue *q, double ms);
+
+#endif
