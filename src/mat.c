@@ -38,6 +38,10 @@ int64_t gwb_abi_size(const char *type)
     SIZE(gwb_event);
     SIZE(gwb_view);
     SIZE(gwb_image);
+    SIZE(gwb_component);
+    SIZE(gwb_format_info);
+    SIZE(gwb_plane_info);
+    SIZE(gwb_convert_params);
     SIZE(gwb_mat_params);
     SIZE(gwb_wrap_params);
     SIZE(gwb_stream_params);
