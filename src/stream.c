@@ -211,7 +211,7 @@ int gwb_stream_synchronize(const gwb_stream *s)
     gwb_lock();
     gwb_queue *q = s->queue;
     gwb_queue_retain(q);
-    rc = q->dev->info.cuda ? number_now(q) : 0;
+    rc = number_now(q);     // covers waits too, which are no operations
     uint64_t seq = q->issued;
     gwb_unlock();
     if (rc >= 0)
@@ -244,7 +244,7 @@ int gwb_stream_wait_stream(const gwb_stream *s, const gwb_stream *other)
     if (rc < 0 || s->queue == other->queue)
         return rc;
     gwb_lock();
-    rc = other->queue->dev->info.cuda ? number_now(other->queue) : 0;
+    rc = number_now(other->queue);
     if (rc >= 0)
         rc = s->queue->dev->ops->queue_after(s->queue, other->queue, other->queue->issued);
     gwb_unlock();

@@ -22,14 +22,15 @@ end
 
 -- Calls fn(name) inside a `describe` for each device, which is current in its tests.
 function helper.each_device(fn)
+    local busted = getfenv(fn)      -- describe and the like are known to spec files only
     for _, name in ipairs(helper.devices()) do
-        describe("on " .. name, function()
+        busted.describe("on " .. name, function()
             local before
-            setup(function()
+            busted.setup(function()
                 before = gpu.device()
                 gpu.device(name)
             end)
-            teardown(function()
+            busted.teardown(function()
                 gpu.device(before)
             end)
             fn(name)

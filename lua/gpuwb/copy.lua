@@ -25,10 +25,10 @@ end
 
 local dst_planes, src_planes = ffi.new("const gwb_mat *[4]"), ffi.new("const gwb_mat *[4]")
 
--- A mat, or the planes of an image.
+-- A mat as a list of one and nil, or the planes of an image and its format.
 local function planes_of(op, name, v)
     if type(v) == "table" and type(v.planes) == "table" then
-        return v.planes
+        return v.planes, v.format
     end
     if not check.is_mat(v) then
         check.fail("BAD_ARGUMENT", op, "%s must be a mat or an image, got %s", name, check.show(v))
@@ -41,8 +41,9 @@ end
 function copy.copy(dst, src, opts)
     local op = "gpu.copy"
     local stream = check.stream(op, check.options(op, opts, {"stream"}).stream)
-    local to, from = planes_of(op, "dst", dst), planes_of(op, "src", src)
-    if #to ~= #from or rawequal(dst, to) ~= rawequal(src, from) or (dst.format ~= src.format and type(dst) == "table" and type(src) == "table") then
+    local to, to_format = planes_of(op, "dst", dst)
+    local from, from_format = planes_of(op, "src", src)
+    if #to ~= #from or to_format ~= from_format then
         check.fail("SHAPE", op, "dst (%s) and src (%s) must both be mats, or images of one format; use convert() between formats", tostring(dst),
             tostring(src))
     end
