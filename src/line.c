@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <histedit.h>
 #include <locale.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,7 +36,8 @@ static struct {
     History *history;
     char *history_path;  // NULL: none is kept
     const char *prompt;
-    sigset_t outer_mask;  // while a character is waited for
+    pthread_t thread;     // that reads
+    sigset_t outer_mask;  // of signals, while input is waited for
 } reader;
 
 // ---- text that grows
@@ -60,13 +62,15 @@ static bool append(text *t, const char *bytes, size_t size)
     return true;
 }
 
-// ---- signals
+// ---- signals: noted by a handler, seen where input is waited for
 
 static volatile sig_atomic_t got_interrupt, got_stop, got_resize;
 
 static void note_signal(int signo)
 {
-    if (signo == SIGINT)
+    if (!pthread_equal(pthread_self(), reader.thread))  // a device's own thread took it
+        pthread_kill(reader.thread, signo);
+    else if (signo == SIGINT)
         got_interrupt = 1;
     else if (signo == SIGTSTP)
         got_stop = 1;
@@ -76,18 +80,26 @@ static void note_signal(int signo)
 
 static const int watched[] = {SIGINT, SIGTSTP, SIGWINCH};
 enum { WATCHED = sizeof watched / sizeof *watched, INTERRUPT_ONLY = 1 };
+static struct sigaction before[WATCHED];
 
-// Notes the first `count` of the watched signals until they are given back.
-static void watch_signals(struct sigaction before[], int count)
+// Takes the first `count` of the watched signals and holds them back outside wait_for_input.
+static void watch_signals(int count)
 {
     struct sigaction action = {.sa_handler = note_signal};
+    sigset_t held;
+    sigemptyset(&held);
+    reader.thread = pthread_self();
     got_interrupt = got_stop = got_resize = 0;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
+        sigaddset(&held, watched[i]);
         sigaction(watched[i], &action, &before[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &held, &reader.outer_mask);
 }
 
-static void unwatch_signals(const struct sigaction before[], int count)
+static void unwatch_signals(int count)
 {
+    pthread_sigmask(SIG_SETMASK, &reader.outer_mask, NULL);
     for (int i = 0; i < count; i++)
         sigaction(watched[i], &before[i], NULL);
 }
@@ -107,8 +119,8 @@ static void stop_here(void)
     write_terminal(PASTE_OFF "\n");
     sigaction(SIGTSTP, &standard, &own);
     raise(SIGTSTP);
-    sigprocmask(SIG_SETMASK, &reader.outer_mask, &blocked);  // stops here
-    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    pthread_sigmask(SIG_SETMASK, &reader.outer_mask, &blocked);  // stops here
+    pthread_sigmask(SIG_SETMASK, &blocked, NULL);
     sigaction(SIGTSTP, &own, NULL);
     write_terminal(PASTE_ON);
     el_set(reader.el, EL_PREP_TERM, 1);
@@ -117,11 +129,11 @@ static void stop_here(void)
 
 // ---- characters
 
-// The next byte of the terminal: 1, 0 at its end, -1 from Ctrl-C to the end of the line. The watched signals are blocked outside pselect.
-static int next_byte(char *byte)
+// Waits until there is input or the input's end. False from Ctrl-C to the end of the line.
+static bool wait_for_input(void)
 {
     for (;;) {
-        if (got_interrupt) return -1;
+        if (got_interrupt) return false;
         if (got_stop) {
             got_stop = 0;
             stop_here();
@@ -133,12 +145,15 @@ static int next_byte(char *byte)
         fd_set set;
         FD_ZERO(&set);
         FD_SET(STDIN_FILENO, &set);
-        if (pselect(STDIN_FILENO + 1, &set, NULL, NULL, NULL, &reader.outer_mask) < 0) {
-            if (errno == EINTR) continue;
-            return 0;
-        }
-        return read(STDIN_FILENO, byte, 1) == 1 ? 1 : 0;  // a terminal that is gone reads as an error
+        if (pselect(STDIN_FILENO + 1, &set, NULL, NULL, NULL, &reader.outer_mask) >= 0 || errno != EINTR) return true;
     }
+}
+
+// The next byte of the terminal: 1, 0 at its end, -1 after Ctrl-C.
+static int next_byte(char *byte)
+{
+    if (!wait_for_input()) return -1;
+    return read(STDIN_FILENO, byte, 1) == 1;  // a terminal that is gone reads as an error
 }
 
 // libedit asks for one character; bytes that are none in this locale are left out. Ctrl-C ends the line as Enter does.
@@ -172,14 +187,10 @@ static unsigned char paste(EditLine *el, int key)
     block.size -= mark;
     while (block.size && strchr("\r\n", block.bytes[block.size - 1]))
         block.size--;
-    size_t kept = 0;
-    for (size_t i = 0; i < block.size; i++) {  // terminals send CR, LF or both for a line's end
-        char c = block.bytes[i];
-        if (c == '\n' && i && block.bytes[i - 1] == '\r') continue;
-        block.bytes[kept++] = c == '\r' ? '\n' : c;
-    }
-    block.bytes[kept] = '\0';
-    if (kept && el_insertstr(el, block.bytes) != 0)
+    block.bytes[block.size] = '\0';
+    for (char *c = block.bytes; (c = strchr(c, '\r'));)  // a terminal sends a line's end as Enter
+        *c = '\n';
+    if (block.size && el_insertstr(el, block.bytes) != 0)
         result = CC_ERROR;
 done:
     free(block.bytes);
@@ -354,19 +365,13 @@ static int push_line(lua_State *L, const char *line, size_t size)
 
 static int read_edited(lua_State *L)
 {
-    sigset_t block;
-    sigemptyset(&block);
-    for (int i = 0; i < WATCHED; i++)
-        sigaddset(&block, watched[i]);
-    struct sigaction before[WATCHED];
-    watch_signals(before, WATCHED);
-    sigprocmask(SIG_BLOCK, &block, &reader.outer_mask);
+    watch_signals(WATCHED);
+    el_set(reader.el, EL_PREP_TERM, 1);  // before the prompt: what is typed from then on is not echoed twice
     write_terminal(PASTE_ON);
     int size = 0;
     const char *line = el_gets(reader.el, &size);
     write_terminal(line ? PASTE_OFF : PASTE_OFF "\n");
-    sigprocmask(SIG_SETMASK, &reader.outer_mask, NULL);
-    unwatch_signals(before, WATCHED);
+    unwatch_signals(WATCHED);
     if (got_interrupt)
         lua_pushboolean(L, 0);
     else if (!line)
@@ -380,20 +385,20 @@ static int read_plain(lua_State *L)
 {
     static char *line;
     static size_t capacity;
-    struct sigaction before[INTERRUPT_ONLY];
-    int count = reader.terminal ? INTERRUPT_ONLY : 0;
-    if (reader.terminal) write_terminal(reader.prompt);
-    watch_signals(before, count);
-    ssize_t size = getline(&line, &capacity, stdin);
-    unwatch_signals(before, count);
-    if (size >= 0) return push_line(L, line, (size_t)size);
-    if (got_interrupt) {
-        clearerr(stdin);
-        write_terminal("\n");
-        lua_pushboolean(L, 0);
-    } else {
-        lua_pushnil(L);
+    if (reader.terminal) {
+        watch_signals(INTERRUPT_ONLY);
+        write_terminal(reader.prompt);
+        bool cancelled = !wait_for_input();
+        unwatch_signals(INTERRUPT_ONLY);
+        if (cancelled) {
+            write_terminal("\n");
+            lua_pushboolean(L, 0);
+            return 1;
+        }
     }
+    ssize_t size = getline(&line, &capacity, stdin);
+    if (size >= 0) return push_line(L, line, (size_t)size);
+    lua_pushnil(L);
     return 1;
 }
 

@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ typedef struct command {
 } command;
 
 static lua_State *interrupted_state;  // for the signal handler
+static pthread_t main_thread;
 
 static void say(const char *message)
 {
@@ -68,6 +70,10 @@ static void raise_interrupt(lua_State *L, lua_Debug *ar)
 // The first Ctrl-C raises an error at the next hook (compiled code sees it when it leaves its trace), the second kills.
 static void on_interrupt(int signo)
 {
+    if (!pthread_equal(pthread_self(), main_thread)) {  // a device's own thread took it
+        pthread_kill(main_thread, signo);
+        return;
+    }
     signal(signo, SIG_DFL);
     lua_sethook(interrupted_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
@@ -379,6 +385,7 @@ static int protected_main(lua_State *L)
 int main(int argc, char **argv)
 {
     atexit(check_stdout);
+    main_thread = pthread_self();
     command c = {.opts = {.argc = argc, .argv = argv, .script = argc}, .status = EXIT_FAILURE};
     c.request = parse(&c.opts);
     if (c.request == UNKNOWN_OPTION || c.request == MISSING_VALUE) {

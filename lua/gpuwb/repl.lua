@@ -27,7 +27,10 @@ local function compile_chunk(text)
     local statement_error
     chunk, statement_error = compile(text)
     if chunk then return chunk, false end
-    return nil, statement_error, wants_more(statement_error, text) or wants_more(expression_error, text)
+    local more = wants_more(statement_error, text) or wants_more(expression_error, text)
+    -- A statement that is wrong from its first character was meant as an expression.
+    local begins_wrong = statement_error:match "unexpected symbol near '?(.)" == text:match "%S"
+    return nil, begins_wrong and expression_error or statement_error, more
 end
 
 local function prompt(name, default)
