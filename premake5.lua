@@ -89,7 +89,7 @@ end
 
 -- The command is one file to copy to another machine: LuaJIT and libedit are linked statically.
 product("gpuwb", "ConsoleApp", "gpuwb", "-l:libluajit-5.1.a -Wl,--no-whole-archive -rdynamic "
-    .. "-l:libedit.a -l:libbsd.a -l:libmd.a -l:libtinfo.a -ldl -lm")
+    .. "-l:libedit.a -l:libbsd.a -l:libmd.a -l:libtinfo.a -Wl,--exclude-libs,libedit.a:libbsd.a:libmd.a:libtinfo.a -ldl -lm")
     files { "src/main.c", "src/line.c" }
 product("libgpuwb", "SharedLib", "libgpuwb", "-Wl,--no-whole-archive -lluajit-5.1 -ldl -lm")
 product("module", "SharedLib", "gpuwb", "-Wl,--no-whole-archive -ldl -lm")
