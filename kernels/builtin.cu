@@ -7,6 +7,7 @@
 
 #include "cast.h"
 #include "channels.h"
+#include "convert.h"
 #include "copy.h"
 #include "fill.h"
 
@@ -69,6 +70,8 @@ GWB_ENTRY(channels, 256)(GWB_ARGS gwb_channels_args a, int, int ny, int)
         default: gwb_channels_run(&a, x, (int)y, GWB_CHANNELS_RUN, GWB_CHANNELS_STRIDE, 8); break;
         }
 }
+
+GWB_ENTRY_ITEM(convert)
 
 // Keeps a stream busy for `ns` nanoseconds.
 extern "C" __global__ void gwb_spin(long long ns)

@@ -485,7 +485,7 @@ static int channels(const gwb_mat *wide, const gwb_mat *const *planes, bool merg
     gwb_channels_args args = {.wide = gwb_mat_to_view(wide), .count = wide->channels, .size = gwb_type_size(wide->type), .merge = merge};
     for (int c = 0; c < wide->channels; c++) {
         const gwb_mat *p = planes[c];
-        char name[16], a[96], b[96];
+        char name[24], a[96], b[96];
         snprintf(name, sizeof name, "plane %d", c + 1);
         rc = merge ? gwb_mat_check(p, name) : gwb_mat_check_writable(p, name);
         if (rc < 0)
