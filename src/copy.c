@@ -4,6 +4,7 @@
 
 #include "list.h"
 #include "args.h"
+#include "number.h"
 #include "stream.h"
 
 #include <inttypes.h>
@@ -384,8 +385,6 @@ static int launch(int device, const gwb_stream *s, const gwb_mat *const *reads, 
     return gwb_op_end(&op, rc);
 }
 
-__extension__ typedef _Float16 half;
-
 // A number as an element of `type`, or a failure: setters never wrap and never round.
 static int element(int type, double v, uint8_t out[8])
 {
@@ -395,21 +394,9 @@ static int element(int type, double v, uint8_t out[8])
     if (integer ? !(v >= least[type] && v <= most[type] && v == floor(v)) : isfinite(v) && !(v >= least[type] && v <= most[type]))
         return gwb_fail(GWB_BAD_ARGUMENT, "%.17g does not fit %s (%s%.17g..%.17g)", v, gwb_type_name(type), integer ? "whole numbers " : "",
                         least[type], most[type]);
-#define STORE(T, ctype) case T: { ctype x = (ctype)v; memcpy(out, &x, sizeof x); break; }
+#define STORE(T, t) case GWB_##T: gwb_number_store_##t(out, v, 0); break;
     switch (type) {
-    STORE(GWB_U8, uint8_t)
-    STORE(GWB_I8, int8_t)
-    STORE(GWB_U16, uint16_t)
-    STORE(GWB_I16, int16_t)
-    STORE(GWB_U32, uint32_t)
-    STORE(GWB_I32, int32_t)
-    STORE(GWB_F32, float)
-    STORE(GWB_F64, double)
-    case GWB_F16: {
-        half x = (half)v;
-        memcpy(out, &x, sizeof x);
-        break;
-    }
+    GWB_NUMBERS(STORE)
     }
 #undef STORE
     return 0;
@@ -526,18 +513,10 @@ int gwb_mat_at(const gwb_mat *m, int32_t x, int32_t y, double *values)
     uint8_t bytes[32];
     rc = gwb_download(bytes, 0, &pixel, NULL);
     int size = gwb_type_size(m->type);
-#define LOAD(T, ctype) case T: { ctype v; memcpy(&v, bytes + c * size, sizeof v); values[c] = (double)v; break; }
+#define LOAD(T, t) case GWB_##T: values[c] = gwb_number_load_##t(bytes + c * size); break;
     for (int c = 0; rc >= 0 && c < m->channels; c++) {
         switch (m->type) {
-        LOAD(GWB_U8, uint8_t)
-        LOAD(GWB_I8, int8_t)
-        LOAD(GWB_U16, uint16_t)
-        LOAD(GWB_I16, int16_t)
-        LOAD(GWB_U32, uint32_t)
-        LOAD(GWB_I32, int32_t)
-        LOAD(GWB_F16, half)
-        LOAD(GWB_F32, float)
-        LOAD(GWB_F64, double)
+        GWB_NUMBERS(LOAD)
         }
         if (isnan(values[c]))
             values[c] = NAN;    // a script's number may carry no payload
