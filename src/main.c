@@ -36,7 +36,9 @@ typedef struct command {
     int status;  // of the process
 } command;
 
-static lua_State *interrupted_state;  // for the signal handler
+enum { MAX_VARARGS = 9999 };  // that a script gets as `...`, as in luajit; `arg` has all
+
+static lua_State *main_state;  // this and the next: for the signal handler
 static pthread_t main_thread;
 
 static void say(const char *message)
@@ -75,18 +77,23 @@ static void on_interrupt(int signo)
         return;
     }
     signal(signo, SIG_DFL);
-    lua_sethook(interrupted_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+    lua_sethook(main_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
-static int add_traceback(lua_State *L)
+// Error handler: an object with __tostring, such as gpuwb's own errors, becomes its text.
+static int make_text(lua_State *L)
 {
-    if (!lua_isstring(L, 1)) {
-        if (!luaL_callmeta(L, 1, "__tostring")) return 1;
-        if (lua_isstring(L, -1)) lua_replace(L, 1);
-    }
+    if (!lua_isstring(L, 1) && luaL_callmeta(L, 1, "__tostring") && lua_isstring(L, -1))
+        lua_replace(L, 1);
     lua_settop(L, 1);
-    if (!lua_isstring(L, 1)) return 1;
-    luaL_traceback(L, L, lua_tostring(L, 1), 1);
+    return 1;
+}
+
+static int make_traceback(lua_State *L)
+{
+    make_text(L);
+    if (lua_isstring(L, 1))
+        luaL_traceback(L, L, lua_tostring(L, 1), 1);
     return 1;
 }
 
@@ -94,9 +101,8 @@ static int add_traceback(lua_State *L)
 static int call(lua_State *L, int args, int results)
 {
     int base = lua_gettop(L) - args;
-    lua_pushcfunction(L, add_traceback);
+    lua_pushcfunction(L, make_traceback);
     lua_insert(L, base);
-    interrupted_state = L;
     void (*before)(int) = signal(SIGINT, on_interrupt);
     int status = lua_pcall(L, args, results, base);
     signal(SIGINT, before);
@@ -106,7 +112,7 @@ static int call(lua_State *L, int args, int results)
     return status;
 }
 
-// The error on top as text, popped; NULL for nil, by which a script such as busted ends with status 1 and no word.
+// The error on top as text; NULL for nil, by which a script such as busted ends with status 1 and no word.
 static const char *error_text(lua_State *L)
 {
     if (lua_isnil(L, -1)) return NULL;
@@ -150,15 +156,17 @@ static bool run_require(lua_State *L, const char *module)
 // Calls a function of lua/gpuwb/command.lua with `count` strings. Its errors are for the user: no traceback.
 static bool run_command(lua_State *L, const char *name, int count, char **words)
 {
+    enum { HANDLER = 1 };
+    lua_settop(L, 0);
+    lua_pushcfunction(L, make_text);
     lua_getglobal(L, "require");
     lua_pushliteral(L, "gpuwb.command");
-    if (!succeeded(L, lua_pcall(L, 1, 1, 0))) return false;
+    if (!succeeded(L, lua_pcall(L, 1, 1, HANDLER))) return false;
     lua_getfield(L, -1, name);
-    lua_remove(L, -2);
     luaL_checkstack(L, count, "too many arguments");
     for (int i = 0; i < count; i++)
         lua_pushstring(L, words[i]);
-    return succeeded(L, lua_pcall(L, count, 0, 0));
+    return succeeded(L, lua_pcall(L, count, 0, HANDLER));
 }
 
 // ---- the command line
@@ -257,11 +265,16 @@ static bool run_script(lua_State *L, const options *o)
     const char *name = o->argv[o->script];
     bool from_stdin = strcmp(name, "-") == 0 && strcmp(o->argv[o->script - 1], "--") != 0;
     if (!succeeded(L, luaL_loadfile(L, from_stdin ? NULL : name))) return false;
-    int args = o->argc - o->script - 1;
-    luaL_checkstack(L, args, "too many arguments to the script");
-    for (int i = 0; i < args; i++)
-        lua_pushstring(L, o->argv[o->script + 1 + i]);
-    return succeeded(L, call(L, args, 0));
+    lua_getglobal(L, "arg");  // -e or LUA_INIT may have changed it
+    int table = lua_gettop(L), count = 0;
+    while (lua_istable(L, table) && count < MAX_VARARGS) {
+        lua_rawgeti(L, table, count + 1);
+        if (lua_isnil(L, -1)) break;
+        count++;
+    }
+    lua_settop(L, table + count);
+    lua_remove(L, table);
+    return succeeded(L, call(L, count, 0));
 }
 
 // LUA_INIT: code, or @ and a file's name.
@@ -398,6 +411,7 @@ int main(int argc, char **argv)
         say("not enough memory for a Lua state");
         return EXIT_FAILURE;
     }
+    main_state = L;
     if (!succeeded(L, lua_cpcall(L, protected_main, &c)))
         c.status = EXIT_FAILURE;
     lua_close(L);

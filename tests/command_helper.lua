@@ -171,6 +171,10 @@ function Terminal:send(text)
     assert(C.write(self.master, text, #text) == #text, "the terminal takes no input")
 end
 
+function Terminal:resize(rows, columns)
+    assert(C.ioctl(self.master, TIOCSWINSZ, ffi.new("gpuwb_test_winsize", rows, columns)) == 0)
+end
+
 -- Takes what arrives within `seconds`; false at the terminal's end or when nothing came.
 function Terminal:receive(seconds)
     local fds = ffi.new("gpuwb_test_pollfd[1]")

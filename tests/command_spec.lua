@@ -10,6 +10,7 @@ local NO_CUDA = { CUDA_VISIBLE_DEVICES = "" }
 
 local FILES = {
     ["args.lua"] = "for i = -9, #arg do if arg[i] then io.write(i, '=', arg[i], ' ') end end print() print(select('#', ...), ...)",
+    ["count.lua"] = "print(select('#', ...), #arg, (select(-1, 'none', ...)))",
     ["noext"] = "#!/usr/bin/env lua\nprint('no extension', ...)",
     ["shebang.lua"] = "#!/bin/false\nerror('line two')",
     ["bom.lua"] = "\239\187\191print('bom')",
@@ -32,13 +33,17 @@ local FILES = {
     ["interrupt_uncaught.lua"] = "local C = require('ffi').C require('ffi').cdef 'int raise(int);'\nC.raise(2)\nfor i = 1, 10 do print(i) end",
 }
 
--- Options and errors that must be luajit's: {words, option = ...}. `loose`: the text on stderr may differ.
+-- What must be luajit's: {words, option = ...}. `numbers` is a count of further words; with `loose` the text on stderr may differ.
 local SAME = {
     { "args.lua", "x", "y z", "-v" },
     { "-e", "x = 1", "args.lua", "q" },
     { "-e", "x = 1", "--", "args.lua", "q" },
     { "-lmod", "-jon", "-O2", "args.lua" },
     { "./args.lua" },
+    { "-e", "arg[1] = 'changed'", "args.lua", "a", "b" },
+    { "-e", "arg = nil", "noext", "a" },
+    { "count.lua", numbers = 7 },
+    { "count.lua", numbers = 12000 },
     { "noext", "--version", "-x", "" },
     { "-e", "print(1)", "-e", "print(2)" },
     { "-eprint(4)" },
@@ -121,6 +126,7 @@ local SAME = {
 local function title(case)
     local words = {}
     for i, word in ipairs(case) do words[i] = word:find "[^%w%-%./=,]" and quote(word) or word end
+    if case.numbers then words[#words + 1] = "1 ... " .. case.numbers end
     if case.stdin then words[#words + 1] = "< " .. quote(case.stdin) end
     for name, value in pairs(case.env or {}) do table.insert(words, 1, name .. "=" .. quote(value)) end
     return (table.concat(words, " "):gsub("\n", "\\n"):gsub("^$", "no arguments"))
@@ -155,6 +161,7 @@ describe("the command", function()
         for _, case in ipairs(SAME) do
             it(title(case), function()
                 if not LUAJIT then return pending "no luajit to compare with" end
+                for i = 1, case.numbers or 0 do case[#case + 1] = tostring(i) end
                 local options = { cwd = folder, env = case.env, stdin = case.stdin, redirect = case.redirect }
                 local own = run(case, options)
                 options.program = LUAJIT

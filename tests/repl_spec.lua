@@ -215,6 +215,16 @@ describe("the prompt, on a terminal,", function()
         assert.falsy(terminal.output:find "\nnot this")
     end)
 
+    it("keeps the line over Ctrl-Z and a changed window", function()
+        start()
+        type_in "1 +"
+        terminal:send "\26" -- no shell waits for this session, so it is told to stop and does not
+        terminal:expect "\27[?2004l\r\n\27[?2004h"
+        terminal:expect "1 +"
+        terminal:resize(30, 40)
+        assert.equal("42\n", enter " 41")
+    end)
+
     it("Ctrl-C stops a chunk that runs", function()
         start()
         for _, code in ipairs { "print 'runs' while true do end", "print 'runs' while true do pcall(error) end" } do
