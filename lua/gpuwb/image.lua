@@ -133,7 +133,8 @@ function mat.methods:planes(name, width, height, opts)
     local offset = opts.offset == nil and 0 or check.integer(op, "offset", opts.offset, 0, 2 ^ 53)
     local bytes, have = f:bytes(width, height), self.bytes
     if not self:is_contiguous() then
-        check.fail("SHAPE", op, "the mat has gaps between its rows (%s), and a packed frame has none: %s", tostring(self), "use m:packed() first")
+        check.fail("SHAPE", op, "the mat has gaps between its rows (%s), and a packed frame has none: make it with {packed = true}, or use m:packed()",
+            tostring(self))
     end
     if opts.offset == nil and have ~= bytes or offset + bytes > have then
         check.fail("SHAPE", op, "the mat holds %.0f bytes and a %d x %d %s frame takes %.0f%s", have, width, height, f.name, bytes,
