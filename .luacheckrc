@@ -1,6 +1,7 @@
 std = "luajit"
 max_line_length = 150
 files["tests"].std = "+busted"
+files["tests"].ignore = { "311" } -- a reference is dropped so that the collector takes what it held
 files[".busted"].read_globals = { "gpu" }
 files[".luacheckrc"].std = "+luacheckrc"
 -- The vocabulary that Premake 5 and premake4 give a build script.
