@@ -1,5 +1,5 @@
 std = "luajit"
-max_line_length = 150
+max_line_length = 160
 files["tests"].std = "+busted"
 files["tests"].ignore = { "311" } -- a reference is dropped so that the collector takes what it held
 files[".busted"].read_globals = { "gpu" }
