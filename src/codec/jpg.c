@@ -8,6 +8,7 @@ typedef struct facts {
     int coding;                 // the SOF marker; 0: none yet
     int precision, width, height, components;
     bool adobe, complete;
+    bool bad_codes;             // Huffman tables that stb_image would write past its own
     int orientation;
 } facts;
 
@@ -35,6 +36,19 @@ static int exif_orientation(const uint8_t *p, int64_t size)
     return 0;
 }
 
+// Whether a DHT segment is made of Huffman tables with at most 256 codes each.
+static bool tables_fit(const uint8_t *p, int64_t size)
+{
+    while (size >= 17) {
+        int codes = 0;
+        for (int i = 1; i <= 16; i++) codes += p[i];
+        if (codes > 256) return false;
+        p += 17 + codes;
+        size -= 17 + codes;
+    }
+    return size == 0;
+}
+
 static bool is_sof(int marker)
 {
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
@@ -56,8 +70,9 @@ static void walk(const uint8_t *b, int64_t size, facts *f)
         if (marker == 0 || marker == 1 || (marker >= 0xd0 && marker <= 0xd8)) continue; // no length follows
         if (at + 2 > size) return;
         int64_t length = gwb_be16(b + at);
-        if (length < 2 || at + length > size) return;
         const uint8_t *p = b + at + 2;
+        if (marker == 0xc4 && !tables_fit(p, (at + length > size ? size - at : length) - 2)) f->bad_codes = true;
+        if (length < 2 || at + length > size) return;
         if (is_sof(marker) && !f->coding && length >= 8) {
             f->coding = marker;
             f->precision = p[0];
@@ -86,6 +101,7 @@ int gwb_jpg_decode(const gwb_input *in, gwb_picture *out)
     if (f.components == 4 && !f.adobe) {
         return gwb_refuse(in, GWB_UNSUPPORTED, "a CMYK JPEG without Adobe's mark: whether its colours are inverted is not known");
     }
+    if (f.bad_codes) return gwb_refuse(in, GWB_BAD_FILE, "damaged JPEG: its Huffman tables are none");
     int channels = f.components >= 3 ? 3 : 1;
     // A block of 8x8 pixels takes at least one bit.
     int rc = gwb_check_size(in, f.width, f.height, channels, in->size * 512);

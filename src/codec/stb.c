@@ -25,7 +25,8 @@ typedef struct fence {
     const gwb_input *in;        // reading: the file,
     int64_t at;                 // how much of it is taken,
     void *buffer;               // the decoder's own buffer, which is filled ahead of need,
-    bool past_end;              // and whether bytes were needed that are not there
+    bool past_end;              // whether bytes were needed that are not there,
+    bool strict;                // and whether that ends the call
     gwb_bytes *out;             // writing
 } fence;
 
@@ -104,12 +105,19 @@ static void fence_close(fence *f)
 #include <stb_image_write.h>
 #pragma GCC diagnostic pop
 
+// Bytes are needed that are not there. A lenient reader gets zeros, on which stb's HDR decoder would turn forever.
+static void run_out(fence *f)
+{
+    f->past_end = true;
+    if (f->strict) escape("truncated");
+}
+
 static int take(void *user, char *data, int size)
 {
     fence *f = user;
     int64_t left = f->in->size - f->at;
     if (size > left) {
-        if (left == 0 || data != f->buffer) f->past_end = true;
+        if (left == 0 || data != f->buffer) run_out(f);
         size = (int)left;
     }
     memcpy(data, f->in->bytes + f->at, (size_t)size);
@@ -122,7 +130,7 @@ static void skip(void *user, int size)
     fence *f = user;
     f->at += size;
     if (f->at > f->in->size) {
-        f->past_end = true;
+        run_out(f);
         f->at = f->in->size;
     }
     if (f->at < 0) f->at = 0;
@@ -159,7 +167,8 @@ int gwb_stb_decode(const gwb_input *in, gwb_picture *out, int32_t type, bool che
 {
     if (checked && in->size > INT_MAX) return gwb_refuse(in, GWB_UNSUPPORTED, "more than 2 GB of a compressed picture");
     // Coefficients, planes, a padded copy and the result: no decoder needs more than this for a pixel.
-    fence f = {.in = in, .budget = (INT64_C(1) << 24) + INT64_C(48) * out->width * out->height};
+    fence f = {.in = in, .budget = (INT64_C(1) << 24) + INT64_C(48) * out->width * out->height,
+               .strict = !in->params.lenient || type == GWB_F32};
     current = &f;
     stbi__g_failure_reason = NULL;
     stbi__context context;
