@@ -109,7 +109,7 @@ end
 
 -- ---- collection. The collector sees some 100 bytes a mat; what the mats hold must drive it.
 
-local owners, last_owner = {}, 0    -- key -> what must live as long as wrapped memory is used
+local owners, last_owner = {}, 0    -- luacheck: ignore 241 (key -> what must live as long as wrapped memory is used)
 
 -- Keeps `owner` alive until the memory under the returned key is no longer used.
 function device.keep(owner)
