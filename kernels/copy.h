@@ -71,10 +71,12 @@ GWB_FN void gwb_copy_load(const gwb_copy_rect *r, uint32_t n, gwb_copy_chunk *c)
 
 GWB_FN void gwb_copy_store(const gwb_copy_chunk *c)
 {
+    if (c->end <= c->first)
+        return;
     const gwb_bytes16 v = gwb_join16(c->a, c->b, c->skip);
     if (c->first == 0 && c->end == 16)
         gwb_store16(c->dst, v);
-    else if (c->first < c->end)
+    else
         gwb_store_part(c->dst, v, c->first, c->end);
 }
 

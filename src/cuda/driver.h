@@ -19,11 +19,8 @@ typedef struct CUfunc_st *CUfunction;
 
 // The driver's numbers that are used here.
 enum {
-    GWB_CUDA_OUT_OF_MEMORY = 2,
-    GWB_CUDA_DEINITIALIZED = 4,
     GWB_CUDA_NO_DEVICE = 100,
     GWB_CUDA_NOT_READY = 600,
-    GWB_CUDA_PEER_ALREADY_ENABLED = 704,
 
     GWB_CUDA_ATTRIBUTE_MAX_PITCH = 11,
     GWB_CUDA_ATTRIBUTE_UNITS = 16,          // multiprocessors

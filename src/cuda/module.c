@@ -95,14 +95,15 @@ static const struct { int32_t args_size, bx, by; } shapes[GWB_KERNEL_COUNT] = {G
 // Threads that a row of nx items takes: one each, except where builtin.cu says otherwise.
 static int64_t threads_of_row(const gwb_launch *launch)
 {
+    const int64_t nx = launch->nx, cast = GWB_CAST_RUN * GWB_CAST_STRIDE, channels = GWB_CHANNELS_RUN * GWB_CHANNELS_STRIDE;
     switch (launch->kernel) {
     case GWB_KERNEL_fill: {
         const gwb_fill_args *a = launch->args;
         return gwb_fill_chunks(a->dst.width, a->elem_size);
     }
-    case GWB_KERNEL_cast: return ((int64_t)launch->nx + GWB_CAST_RUN - 1) / GWB_CAST_RUN;
-    case GWB_KERNEL_channels: return ((int64_t)launch->nx + GWB_CHANNELS_RUN - 1) / GWB_CHANNELS_RUN;
-    default: return launch->nx;
+    case GWB_KERNEL_cast: return (nx + cast - 1) / cast * GWB_CAST_STRIDE;
+    case GWB_KERNEL_channels: return (nx + channels - 1) / channels * GWB_CHANNELS_STRIDE;
+    default: return nx;
     }
 }
 

@@ -32,7 +32,6 @@
     _(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream)) \
     _(StreamGetCtx, "cuStreamGetCtx", (CUstream stream, CUcontext *context)) \
     _(StreamQuery, "cuStreamQuery", (CUstream stream)) \
-    _(StreamSynchronize, "cuStreamSynchronize", (CUstream stream)) \
     _(StreamWaitEvent, "cuStreamWaitEvent", (CUstream stream, CUevent event, unsigned int flags)) \
     _(EventCreate, "cuEventCreate", (CUevent *event, unsigned int flags)) \
     _(EventDestroy, "cuEventDestroy_v2", (CUevent event)) \

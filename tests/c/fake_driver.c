@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: MIT
+// A libcuda.so.1 without a GPU, to test the cuda device's own logic anywhere: two devices whose memory is the host's, streams that are
+// threads, and the basic kernels' own source run thread by thread. It is stricter than the driver: a dead handle, a stream of another device, or a
+// copy outside an allocation ends the process. FAKE_INIT is what cuInit answers, FAKE_VERSION the CUDA version, FAKE_JITTER delays each operation.
+#include "gwb.h"
+
+#include "../../kernels/cast.h"
+#include "../../kernels/channels.h"
+#include "../../kernels/copy.h"
+#include "../../kernels/fill.h"
+#include "cuda/driver.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define API __attribute__((visibility("default"))) CUresult
+enum { DEVICES = 2, MEMORY = 1 << 30, OUT_OF_MEMORY = 2, INVALID_VALUE = 1, INVALID_CONTEXT = 201, NOT_SUPPORTED = 801 };
+
+struct CUctx_st { int device; };
+struct CUfunc_st { char name[32]; };
+
+// A recording of an event.
+typedef struct point { int refs; bool reached; double ms; } point;
+typedef struct launch {
+    char name[32];
+    unsigned grid_x, grid_y, block_x, block_y;
+    int ny;
+    long long ns;
+    union { gwb_copy_args copy; gwb_fill_args fill; gwb_cast_args cast; gwb_channels_args channels; } args;
+} launch;
+typedef struct rows { uint8_t *dst; const uint8_t *src; size_t dst_step, src_step, width, count; } rows;
+typedef struct job {
+    struct job *next;
+    enum { RECORD, WAIT, COPY, KERNEL, CALL } kind;
+    point *point;
+    union { rows rows; launch launch; struct { void (*fn)(void *); void *arg; } call; } u;
+} job;
+
+struct CUstream_st { int alive, device; job *first, **last; int pending; struct CUstream_st *next; };
+struct CUevent_st { int alive, device; unsigned flags; point *point; };
+typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device; } block;    // device -1: page-locked
+
+static struct CUctx_st contexts[DEVICES] = {{0}, {1}};
+static _Thread_local CUcontext current;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    // over all below
+static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
+static CUstream streams, legacy[DEVICES];
+static block *blocks;
+static size_t used;
+
+static void panic(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("fake driver: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    abort();
+}
+
+// ---- memory
+
+static block *find_block(const void *p)
+{
+    for (block *b = blocks; b; b = b->next)
+        if ((const uint8_t *)p >= b->data && (const uint8_t *)p < b->data + b->bytes)
+            return b;
+    return NULL;
+}
+
+// Bytes p .. p + n - 1 must be one allocation's; device -2: any.
+static void want(const void *p, size_t n, int device, const char *what)
+{
+    pthread_mutex_lock(&lock);
+    const block *b = find_block(p);
+    const bool good = b && (const uint8_t *)p + n <= b->data + b->bytes && (device == -2 || b->device == device);
+    pthread_mutex_unlock(&lock);
+    if (!good)
+        panic("%s: %zu bytes at %p are not memory of device %d", what, n, p, device);
+}
+
+static CUresult take(void **out, size_t bytes, int device)
+{
+    void *data;
+    if (!current)
+        return INVALID_CONTEXT;
+    if (bytes > MEMORY || posix_memalign(&data, 512, bytes) != 0)
+        return OUT_OF_MEMORY;
+    memset(data, 0xab, bytes);
+    block *b = malloc(sizeof *b);
+    pthread_mutex_lock(&lock);
+    const bool fits = device < 0 || used + bytes <= MEMORY;
+    if (fits) {
+        *b = (block){blocks, data, bytes, device};
+        blocks = b;
+        used += device < 0 ? 0 : bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!fits) {
+        free(b);
+        free(data);
+        return OUT_OF_MEMORY;
+    }
+    *out = data;
+    return 0;
+}
+
+static void wait_for(int device)    // under the lock; -1: all
+{
+    for (CUstream s = streams; s; s = s->next)
+        while ((device < 0 || s->device == device) && s->pending)
+            pthread_cond_wait(&moved, &lock);
+}
+
+static CUresult give(void *data, bool host)
+{
+    pthread_mutex_lock(&lock);
+    wait_for(-1);
+    block **at = &blocks;
+    while (*at && (*at)->data != data)
+        at = &(*at)->next;
+    block *b = *at;
+    if (!b || (b->device < 0) != host)
+        panic("%p is freed and is no allocation", data);
+    *at = b->next;
+    used -= host ? 0 : b->bytes;
+    pthread_mutex_unlock(&lock);
+    free(b->data);
+    free(b);
+    return 0;
+}
+
+API cuMemGetInfo_v2(size_t *left, size_t *total)
+{
+    pthread_mutex_lock(&lock);
+    *left = MEMORY - used;
+    pthread_mutex_unlock(&lock);
+    *total = MEMORY;
+    return current ? 0 : INVALID_CONTEXT;
+}
+API cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
+{
+    void *data = NULL;
+    const CUresult result = take(&data, bytes, current ? current->device : 0);
+    *memory = (uintptr_t)data;
+    return result;
+}
+API cuMemFree_v2(CUdeviceptr memory) { return give((void *)(uintptr_t)memory, false); }
+API cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) { return flags == GWB_CUDA_HOST_PORTABLE ? take(memory, bytes, -1) : INVALID_VALUE; }
+API cuMemFreeHost(void *memory) { return give(memory, true); }
+API cuPointerGetAttributes(unsigned int count, int *attributes, void **values, CUdeviceptr pointer)
+{
+    pthread_mutex_lock(&lock);
+    const block *b = find_block((void *)(uintptr_t)pointer);
+    for (unsigned i = 0; i < count; i++) {
+        switch (attributes[i]) {
+        case GWB_CUDA_POINTER_MEMORY_TYPE: *(unsigned *)values[i] = !b ? 0 : b->device < 0 ? GWB_CUDA_MEMORY_HOST : GWB_CUDA_MEMORY_DEVICE; break;
+        case GWB_CUDA_POINTER_ORDINAL: *(int *)values[i] = b && b->device > 0 ? b->device : 0; break;
+        case GWB_CUDA_POINTER_RANGE_START: *(CUdeviceptr *)values[i] = b ? (uintptr_t)b->data : 0; break;
+        case GWB_CUDA_POINTER_RANGE_SIZE: *(size_t *)values[i] = b ? b->bytes : 0; break;
+        default: panic("pointer attribute %d", attributes[i]);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+// ---- what the operations of a stream do
+
+static void run_kernel(const launch *l)
+{
+    if (strcmp(l->name, "gwb_spin") == 0)
+        nanosleep(&(struct timespec){l->ns / 1000000000, l->ns % 1000000000}, NULL);
+    for (unsigned by = 0; by < l->grid_y; by++)
+        for (unsigned bx = 0; bx < l->grid_x; bx++)
+            for (unsigned ty = 0; ty < l->block_y; ty++)
+                for (unsigned tx = 0; tx < l->block_x; tx++) {
+                    const int x = (int)(bx * l->block_x + tx);
+                    if (strcmp(l->name, "gwb_copy") == 0)
+                        gwb_copy_aligned(&l->args.copy, bx, tx);
+                    else if (strcmp(l->name, "gwb_copy_any") == 0)
+                        gwb_copy_any(&l->args.copy, bx, tx);
+                    for (unsigned y = by * l->block_y + ty; y < (unsigned)l->ny; y += l->grid_y * l->block_y) {
+                        if (strcmp(l->name, "gwb_fill") == 0) {
+                            uint32_t words[GWB_FILL_WORDS];
+                            for (int i = 0; i < GWB_FILL_WORDS; i++)
+                                words[i] = gwb_fill_word(&l->args.fill, i);
+                            gwb_fill_chunk(&l->args.fill, words, x, (int)y);
+                        } else if (strcmp(l->name, "gwb_cast") == 0) {
+                            gwb_cast_run(&l->args.cast, (int)(bx * GWB_CAST_RUN * GWB_CAST_STRIDE + tx), (int)y);
+                        } else if (strcmp(l->name, "gwb_channels") == 0) {
+                            gwb_channels_run(&l->args.channels, (int)(bx * GWB_CHANNELS_RUN * GWB_CHANNELS_STRIDE + tx), (int)y, GWB_CHANNELS_RUN,
+                                             GWB_CHANNELS_STRIDE, l->args.channels.size);
+                        }
+                    }
+                }
+}
+
+static void release_point(point *p)     // under the lock
+{
+    if (p && --p->refs == 0)
+        free(p);
+}
+
+static void run(job *j)
+{
+    switch (j->kind) {
+    case RECORD:
+        break;      // the worker does it, at the moment it takes the job off the stream
+    case WAIT:
+        pthread_mutex_lock(&lock);
+        while (!j->point->reached)
+            pthread_cond_wait(&moved, &lock);
+        pthread_mutex_unlock(&lock);
+        break;
+    case COPY:
+        for (size_t y = 0; y < j->u.rows.count; y++)
+            memcpy(j->u.rows.dst + y * j->u.rows.dst_step, j->u.rows.src + y * j->u.rows.src_step, j->u.rows.width);
+        break;
+    case KERNEL:
+        run_kernel(&j->u.launch);
+        break;
+    case CALL:
+        j->u.call.fn(j->u.call.arg);
+        break;
+    }
+}
+
+static void *work(void *arg)
+{
+    CUstream s = arg;
+    const bool jitter = getenv("FAKE_JITTER") != NULL;
+    unsigned seed = (unsigned)(uintptr_t)s;
+    pthread_mutex_lock(&lock);
+    while (s->alive || s->first) {
+        job *j = s->first;
+        if (!j) {
+            pthread_cond_wait(&moved, &lock);
+            continue;
+        }
+        pthread_mutex_unlock(&lock);
+        if (jitter)
+            usleep((unsigned)rand_r(&seed) % 400);
+        run(j);
+        pthread_mutex_lock(&lock);
+        if (j->kind == RECORD) {
+            struct timespec now;
+            clock_gettime(CLOCK_MONOTONIC, &now);
+            j->point->ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+            j->point->reached = true;
+        }
+        release_point(j->point);
+        s->first = j->next;
+        if (!s->first)
+            s->last = &s->first;
+        s->pending--;
+        free(j);
+        pthread_cond_broadcast(&moved);
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+// ---- streams
+
+static CUstream make_stream(int device)
+{
+    CUstream s = calloc(1, sizeof *s);
+    pthread_t thread;
+    s->alive = 1;
+    s->device = device;
+    s->last = &s->first;
+    pthread_mutex_lock(&lock);
+    s->next = streams;
+    streams = s;
+    pthread_mutex_unlock(&lock);
+    if (pthread_create(&thread, NULL, work, s) != 0)
+        panic("no thread");
+    pthread_detach(thread);
+    return s;
+}
+
+// The stream of a handle, which must be alive and of the current context's device.
+static CUstream stream_of(CUstream s)
+{
+    if (!current)
+        panic("a call on a stream without a context");
+    if ((uintptr_t)s <= 2) {
+        CUstream *own = &legacy[current->device];
+        return *own ? *own : (*own = make_stream(current->device));
+    }
+    if (!s->alive)
+        panic("a call on a stream that was destroyed");
+    if (s->device != current->device)
+        panic("a call on a stream of device %d in the context of device %d", s->device, current->device);
+    return s;
+}
+
+static CUresult enqueue(CUstream s, job fill)
+{
+    job *j = malloc(sizeof *j);
+    *j = fill;
+    j->next = NULL;
+    s = stream_of(s);
+    pthread_mutex_lock(&lock);
+    *s->last = j;
+    s->last = &j->next;
+    s->pending++;
+    pthread_cond_broadcast(&moved);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+API cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+    if (!current || flags > GWB_CUDA_STREAM_NON_BLOCKING || priority > 0 || priority < -5)
+        return INVALID_VALUE;
+    *stream = make_stream(current->device);
+    return 0;
+}
+API cuStreamDestroy_v2(CUstream stream)
+{
+    stream_of(stream);
+    pthread_mutex_lock(&lock);
+    stream->alive = 0;      // never freed, so that a later use is seen
+    pthread_cond_broadcast(&moved);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+API cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+    *context = &contexts[stream->device];
+    return 0;
+}
+API cuStreamQuery(CUstream stream)
+{
+    stream = stream_of(stream);
+    pthread_mutex_lock(&lock);
+    const bool busy = stream->pending > 0;
+    pthread_mutex_unlock(&lock);
+    return busy ? GWB_CUDA_NOT_READY : 0;
+}
+API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+{
+    (void)flags;
+    if (!event->alive)
+        panic("a wait for an event that was destroyed");
+    pthread_mutex_lock(&lock);
+    point *p = event->point;
+    if (p)
+        p->refs++;
+    pthread_mutex_unlock(&lock);
+    return p ? enqueue(stream, (job){.kind = WAIT, .point = p}) : 0;
+}
+
+// ---- events
+
+API cuEventCreate(CUevent *event, unsigned int flags)
+{
+    if (!current)
+        return INVALID_CONTEXT;
+    *event = malloc(sizeof **event);
+    **event = (struct CUevent_st){1, current->device, flags, NULL};
+    return 0;
+}
+API cuEventDestroy_v2(CUevent event)
+{
+    pthread_mutex_lock(&lock);
+    if (!event->alive)
+        panic("an event is destroyed twice");
+    release_point(event->point);
+    *event = (struct CUevent_st){0};
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+API cuEventRecord(CUevent event, CUstream stream)
+{
+    if (!event->alive || event->device != stream_of(stream)->device)
+        panic("an event is recorded that is dead or of another device");
+    point *p = calloc(1, sizeof *p);
+    p->refs = 2;
+    pthread_mutex_lock(&lock);
+    release_point(event->point);
+    event->point = p;
+    pthread_mutex_unlock(&lock);
+    return enqueue(stream, (job){.kind = RECORD, .point = p});
+}
+API cuEventQuery(CUevent event)
+{
+    pthread_mutex_lock(&lock);
+    if (!event->alive)
+        panic("a dead event is queried");
+    const bool reached = !event->point || event->point->reached;
+    pthread_mutex_unlock(&lock);
+    return reached ? 0 : GWB_CUDA_NOT_READY;
+}
+API cuEventSynchronize(CUevent event)
+{
+    pthread_mutex_lock(&lock);
+    if (!event->alive)
+        panic("a dead event is waited for");
+    point *p = event->point;
+    if (p) {
+        p->refs++;
+        while (!p->reached)
+            pthread_cond_wait(&moved, &lock);
+        release_point(p);
+    }
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+API cuEventElapsedTime(float *ms, CUevent start, CUevent end)
+{
+    if ((start->flags | end->flags) & GWB_CUDA_EVENT_DISABLE_TIMING)
+        return 400;
+    pthread_mutex_lock(&lock);
+    *ms = (float)(end->point->ms - start->point->ms);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+// ---- work
+
+static CUresult copy(CUstream stream, rows r)
+{
+    want(r.dst, (r.count - 1) * r.dst_step + r.width, -2, "a copy's destination");
+    want(r.src, (r.count - 1) * r.src_step + r.width, -2, "a copy's source");
+    return enqueue(stream, (job){.kind = COPY, .u.rows = r});
+}
+API cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)
+{
+    return copy(stream, (rows){(uint8_t *)(uintptr_t)dst, (const uint8_t *)(uintptr_t)src, 0, 0, bytes, 1});
+}
+API cuMemcpy2DAsync_v2(const gwb_cuda_copy2d *c, CUstream stream)
+{
+    if (c->src_step < c->width || c->dst_step < c->width || c->src_step > INT32_MAX || c->dst_step > INT32_MAX)
+        return INVALID_VALUE;
+    return copy(stream, (rows){c->dst_type == GWB_CUDA_MEMORY_HOST ? c->dst_host : (void *)(uintptr_t)c->dst,
+                               c->src_type == GWB_CUDA_MEMORY_HOST ? c->src_host : (const void *)(uintptr_t)c->src, c->dst_step, c->src_step, c->width, c->rows});
+}
+API cuMemcpy3DPeerAsync(const gwb_cuda_copy3d_peer *c, CUstream stream)
+{
+    if (c->src_step < c->width || c->dst_step < c->width || c->depth != 1)
+        return INVALID_VALUE;
+    want((void *)(uintptr_t)c->src, c->width, c->src_context->device, "a copy's source");
+    want((void *)(uintptr_t)c->dst, c->width, c->dst_context->device, "a copy's destination");
+    return copy(stream, (rows){(uint8_t *)(uintptr_t)c->dst, (const uint8_t *)(uintptr_t)c->src, c->dst_step, c->src_step, c->width, c->rows});
+}
+API cuModuleLoadData(CUmodule *module, const void *image)
+{
+    *module = NULL;
+    return current && image ? 0 : INVALID_CONTEXT;
+}
+API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    (void)module;
+    *function = calloc(1, sizeof **function);
+    snprintf((*function)->name, sizeof (*function)->name, "%s", name);
+    return 0;
+}
+API cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                   unsigned int shared, CUstream stream, void **params, void **extra)
+{
+    static const struct { const char *name; size_t size; } known[] = {
+        {"gwb_copy", sizeof(gwb_copy_args)}, {"gwb_copy_any", sizeof(gwb_copy_args)}, {"gwb_fill", sizeof(gwb_fill_args)}, {"gwb_cast", sizeof(gwb_cast_args)},
+        {"gwb_channels", sizeof(gwb_channels_args)}, {"gwb_spin", 0},
+    };
+    if (!grid_x || !grid_y || grid_z != 1 || grid_y > 65535 || block_x * block_y > 1024 || block_z != 1 || shared || extra)
+        return INVALID_VALUE;
+    job j = {.kind = KERNEL, .u.launch = {.grid_x = grid_x, .grid_y = grid_y, .block_x = block_x, .block_y = block_y}};
+    memcpy(j.u.launch.name, function->name, sizeof j.u.launch.name);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(function->name, known[i].name) != 0)
+            continue;
+        if (known[i].size) {
+            memcpy(&j.u.launch.args, params[0], known[i].size);
+            j.u.launch.ny = *(int *)params[2];
+        } else {
+            j.u.launch.ns = *(long long *)params[0];
+        }
+        return enqueue(stream, j);
+    }
+    return NOT_SUPPORTED;
+}
+API cuLaunchHostFunc(CUstream stream, void (*fn)(void *), void *arg)
+{
+    return enqueue(stream, (job){.kind = CALL, .u.call = {fn, arg}});
+}
+
+// ---- devices
+
+static CUresult from_env(const char *name, int otherwise)
+{
+    const char *value = getenv(name);
+    return (CUresult)(value ? atoi(value) : otherwise);
+}
+API cuInit(unsigned int flags)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return flags ? INVALID_VALUE : visible && !*visible ? GWB_CUDA_NO_DEVICE : from_env("FAKE_INIT", 0);
+}
+API cuDriverGetVersion(int *version)
+{
+    *version = (int)from_env("FAKE_VERSION", 13000);
+    return 0;
+}
+API cuGetErrorName(CUresult error, const char **text)
+{
+    static _Thread_local char name[32];
+    snprintf(name, sizeof name, "CUDA_ERROR_%u", error);
+    *text = name;
+    return 0;
+}
+API cuGetErrorString(CUresult error, const char **text)
+{
+    *text = error ? "the fake driver says so" : "no error";
+    return 0;
+}
+API cuDeviceGetCount(int *count) { return *count = DEVICES, 0; }
+API cuDeviceGet(CUdevice *device, int ordinal) { return *device = ordinal, ordinal < DEVICES ? 0 : 101; }
+API cuDeviceGetName(char *name, int size, CUdevice device) { return snprintf(name, (size_t)size, "Fake %d", device), 0; }
+API cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) { return (void)device, *bytes = MEMORY, 0; }
+API cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
+{
+    (void)device;
+    *value = attribute == GWB_CUDA_ATTRIBUTE_MAX_PITCH ? INT32_MAX : attribute == GWB_CUDA_ATTRIBUTE_MAJOR ? 9 : attribute == GWB_CUDA_ATTRIBUTE_UNITS;
+    return 0;
+}
+API cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) { return *can = device != peer, 0; }
+API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) { return *context = &contexts[device], 0; }
+API cuDevicePrimaryCtxRelease_v2(CUdevice device) { return (void)device, 0; }
+API cuCtxGetCurrent(CUcontext *context) { return *context = current, 0; }
+API cuCtxSetCurrent(CUcontext context) { return current = context, 0; }
+API cuCtxGetStreamPriorityRange(int *least, int *greatest) { return *least = 0, *greatest = -5, 0; }
+API cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) { return current && peer != current && !flags ? 0 : INVALID_CONTEXT; }
+API cuCtxSynchronize(void)
+{
+    if (!current)
+        return INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    wait_for(current->device);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
