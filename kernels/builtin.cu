@@ -8,6 +8,7 @@
 #include "cast.h"
 #include "channels.h"
 #include "convert.h"
+#include "convert_tile.h"
 #include "copy.h"
 #include "fill.h"
 
@@ -72,6 +73,7 @@ GWB_ENTRY(channels, 256)(GWB_ARGS gwb_channels_args a, int, int ny, int)
 }
 
 GWB_ENTRY_ITEM(convert)
+GWB_ENTRY_ITEM(convert_tile)
 
 // Keeps a stream busy for `ns` nanoseconds.
 extern "C" __global__ void gwb_spin(long long ns)

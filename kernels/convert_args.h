@@ -13,6 +13,17 @@ typedef enum gwb_sample_kind {
     GWB_SAMPLE_V210     // ten bits, three to a 32-bit word
 } gwb_sample_kind;
 
+// How a side lies in memory, where the kernel of tiles (convert_tile.h) can take it.
+typedef enum gwb_shape {
+    GWB_SHAPE_NONE,         // it cannot
+    GWB_SHAPE_LUMA,         // one component
+    GWB_SHAPE_PLANES,       // three full planes
+    GWB_SHAPE_3,            // three or four interleaved samples a pixel
+    GWB_SHAPE_4,
+    GWB_SHAPE_420,          // a full plane, and two of a sample for 2x2 pixels
+    GWB_SHAPE_420_PAIRS     // the same two, interleaved
+} gwb_shape;
+
 // The samples of one component.
 typedef struct gwb_samples {
     uint8_t *data;      // first sample of row 0 (v210: first byte of row 0); NULL: there is no such component
@@ -24,6 +35,7 @@ typedef struct gwb_samples {
 } gwb_samples;
 
 enum { GWB_TAPS = 5, GWB_PHASES = 4 };
+enum { GWB_TILE_W = 4, GWB_TILE_H = 2 };     // pixels of a tile
 
 // Resampling along one axis: output i is the sum over t of weight[p][t] * input[clamp(q * scale + base[p] + t)], where p is i's low
 // `phase_bits` bits and q the rest. Weights are multiples of 1/8, so that sums of integer codes are exact in float.
@@ -64,6 +76,7 @@ typedef struct gwb_convert_args {
     float alpha_fill;           // opaque
     float blend_scale;          // source alpha to 0..1; 0: no blending
     float background[3];        // in source codes
-} gwb_convert_args;
+    int32_t src_shape, dst_shape;       // gwb_shape; both are something where tiles will do
+} gwb_convert_args, gwb_convert_tile_args;
 
 #endif

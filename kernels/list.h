@@ -13,7 +13,8 @@
     _(fill, gwb_fill_args, 32, 8) \
     _(cast, gwb_cast_args, 32, 8) \
     _(channels, gwb_channels_args, 32, 8) \
-    _(convert, gwb_convert_args, 32, 8)
+    _(convert, gwb_convert_args, 32, 8) \
+    _(convert_tile, gwb_convert_tile_args, 32, 8)
 
 #define GWB_KERNEL_ID(name, args, bx, by) GWB_KERNEL_##name,
 enum { GWB_KERNELS(GWB_KERNEL_ID) GWB_KERNEL_COUNT };

@@ -11,7 +11,11 @@ GWB_FN uint32_t gwb_code(float value, float limit)
     float v = value + 0.5f;
     v = v > 0.0f ? v : 0.0f;
     v = v < limit ? v : limit;
+#if defined(__CUDACC__)
+    return gwb_float_bits(__fadd_rd(v, 8388608.0f)) & 0xffff;   // the same, without the slow conversion
+#else
     return (uint32_t)(int)v;
+#endif
 }
 
 // Stores sample x of the row that begins at `row`. Not for samples that share a word.

@@ -184,7 +184,7 @@ typedef struct gwb_convert_params {
     int32_t nearest;        // 1: chroma is repeated or picked, not filtered, as OpenCV and NPP do
     int32_t blend;          // 1: `background` shows through where alpha is dropped
     float background[3];    // R G B, 0..1
-    int32_t pad;
+    int32_t kernel;         // 0: the fastest; 1: the general one, 2: tiles, GWB_UNSUPPORTED where they cannot. All give the same bits
 } gwb_convert_params;
 
 // Bytes of a device's memory.
@@ -308,3 +308,26 @@ typedef struct gwb_write_params {
 } gwb_write_params;
 
 typedef struct gwb_frames gwb_frames;   // a file of frames, read one after the other
+
+// One stage of a pipeline as a script gives it; src/ops.h says what n, v and the rest hold for each.
+typedef struct gwb_pipe_step {
+    int32_t op;             // position in the stage table
+    int32_t n[8];
+    int32_t count;          // numbers of a list
+    double v[16];
+    const gwb_mat *operand; // borrowed by gwb_pipe_open, which holds its buffer
+    gwb_image target;       // convert: format and tags; blend: the other picture's format
+} gwb_pipe_step;
+
+// What a pipeline would do with a source.
+typedef struct gwb_pipe_plan {
+    gwb_image out;          // format, size and tags of the result; format -1: plain channels
+    int32_t layout;         // 0 as the format says, 1 interleaved, 2 planar, 3 nhwc, 4 nchw
+    int32_t type;           // gwb_type of the result's channels
+    int32_t channels;
+    int32_t launches;
+    int64_t bytes_read;     // of the source, at most once each; 0 where taps are scattered
+    int64_t bytes_written;
+} gwb_pipe_plan;
+
+typedef struct gwb_pipe gwb_pipe;       // a chain of stages, with the kernels it was given so far

@@ -104,6 +104,7 @@ static int check_overlap(const gwb_image *dst, const gwb_image *src)
 int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params, const gwb_stream *stream)
 {
     static const gwb_convert_params none;
+    params = params ? params : &none;
     int rc = gwb_image_check_as(dst, "the destination");
     if (!rc)
         rc = gwb_image_check_as(src, "the source");
@@ -121,11 +122,14 @@ int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_pa
     gwb_convert_args args;
     rc = gwb_convert_settle(&to, &from);
     if (!rc)
-        rc = gwb_convert_plan(&args, &to, &from, params ? params : &none);
+        rc = gwb_convert_plan(&args, &to, &from, params);
     if (!rc)
         rc = check_overlap(dst, src);
     if (rc || dst->width == 0 || dst->height == 0)
         return rc;
+    if (params->kernel == 2 && !args.src_shape)
+        return gwb_fail(GWB_UNSUPPORTED, "%s to %s with these addresses, sitings and options is not done in tiles", gwb_format_get(src->format)->name,
+            gwb_format_get(dst->format)->name);
 
     gwb_op op;
     rc = gwb_op_begin(&op, dst->plane[0]->device, stream);
@@ -137,9 +141,11 @@ int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_pa
         gwb_op_write(&op, dst->plane[i]);
     rc = gwb_op_ready(&op);
     if (!rc) {
+        const bool tiles = args.src_shape && args.dst_shape && (params->kernel == 2 || (params->kernel == 0 && op.queue->dev->info.cuda));
+        const int w = tiles ? GWB_TILE_W : args.block_w, h = tiles ? GWB_TILE_H : args.block_h;
         gwb_launch launch = {
-            .kernel = GWB_KERNEL_convert, .args = &args, .args_size = sizeof args,
-            .nx = (args.width + args.block_w - 1) / args.block_w, .ny = (args.height + args.block_h - 1) / args.block_h, .nz = 1,
+            .kernel = tiles ? GWB_KERNEL_convert_tile : GWB_KERNEL_convert, .args = &args, .args_size = sizeof args,
+            .nx = (int32_t)(((int64_t)args.width + w - 1) / w), .ny = (int32_t)(((int64_t)args.height + h - 1) / h), .nz = 1,
         };
         rc = op.queue->dev->ops->launch(op.queue, &launch);
     }

@@ -205,6 +205,50 @@ static int plan_background(gwb_convert_args *a, const gwb_image *src, const floa
     return 0;
 }
 
+// ---- tiles
+
+// What a side is to the kernel of tiles; `chroma`: more than its first component takes part.
+static int shape_of(const gwb_format_info *f, const gwb_samples *s, bool alpha, bool chroma)
+{
+    const int size = gwb_type_size(f->type), channels = s[0].pitch / size;
+    int shape = GWB_SHAPE_NONE, run[3] = {4 * size, 4 * size, 4 * size};    // bytes moved at once
+    if (f->layout == GWB_LAYOUT_INTERLEAVED && channels != 2)
+        shape = channels == 1 ? GWB_SHAPE_LUMA : channels == 3 ? GWB_SHAPE_3 : GWB_SHAPE_4;
+    else if (f->layout == GWB_LAYOUT_PLANAR && !alpha && !f->log2_w && !f->log2_h)
+        shape = GWB_SHAPE_PLANES;
+    else if (!chroma && (f->layout == GWB_LAYOUT_PLANAR || f->layout == GWB_LAYOUT_SEMIPLANAR) && !alpha)
+        shape = GWB_SHAPE_LUMA;
+    else if (f->layout == GWB_LAYOUT_PLANAR && !alpha && f->log2_w == 1 && f->log2_h == 1)
+        shape = GWB_SHAPE_420, run[1] = run[2] = 2 * size;
+    else if (f->layout == GWB_LAYOUT_SEMIPLANAR && f->log2_w == 1 && f->log2_h == 1)
+        shape = GWB_SHAPE_420_PAIRS;
+    for (int i = 0; i < (shape == GWB_SHAPE_LUMA ? 1 : 3); i++)
+        if (((uintptr_t)s[i].data - (uintptr_t)(s[i].lane * size)) % (uintptr_t)run[i] || s[i].step % run[i])
+            return GWB_SHAPE_NONE;
+    return shape;
+}
+
+static bool is_420(int shape)
+{
+    return shape == GWB_SHAPE_420 || shape == GWB_SHAPE_420_PAIRS;
+}
+
+// Sets both shapes where the kernel of tiles can do the conversion.
+static void plan_tiles(gwb_convert_args *a, const gwb_format_info *fd, const gwb_format_info *fs)
+{
+    const int from = shape_of(fs, a->src, a->src[3].data, (a->luma_needs | a->chroma_needs) & 6);
+    const int to = shape_of(fd, a->dst, a->dst[3].data, true);
+    bool taps = true;
+    if (is_420(to) && is_420(from))
+        taps = a->down_x.count == 1 && a->down_y.count == 1;
+    else if (is_420(to) && a->chroma_needs)
+        taps = a->down_y.base[0] == 0 && a->down_y.count <= 2 && a->down_x.count <= 2 + (a->down_x.base[0] < 0);
+    if (from && to && taps && a->blend_scale == 0 && (a->chroma_needs == 0 || !is_420(to) || from != GWB_SHAPE_LUMA)) {
+        a->src_shape = from;
+        a->dst_shape = to;
+    }
+}
+
 // ---- all of it
 
 int gwb_convert_plan(gwb_convert_args *a, const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params)
@@ -256,5 +300,7 @@ int gwb_convert_plan(gwb_convert_args *a, const gwb_image *dst, const gwb_image 
     const bool blends = params->blend && fs->alpha && !fd->alpha;
     if (fs->alpha && (fd->alpha || blends))
         a->src[3] = samples_of(src, 3);
-    return blends ? plan_background(a, src, params->background) : 0;
+    int rc = blends ? plan_background(a, src, params->background) : 0;
+    plan_tiles(a, fd, fs);
+    return rc;
 }

@@ -134,6 +134,35 @@ helper.each_device(function(device)
         end
     end)
 
+    it("the kernel of tiles gives the bits of the general one", function()
+        local convert = require("gpuwb.image").convert
+        local tiled, compared = {}, 0
+        for s, from in ipairs(sources) do
+            for k, size in ipairs {{33, 11}, {12, 6}, {3, 1}} do
+                local src = random_image(from, size[1], size[2], tags_for(from, s * 5 + k), s * 100 + k)
+                for d, to in ipairs(destinations) do
+                    local opts = {to = tags_for(to, s + d * 11 + k), chroma = (s + d) % 4 == 0 and "nearest" or nil}
+                    if k < 3 and opts.to.siting then
+                        opts.to.siting = src.siting or ({"left", "center"})[k]
+                    end
+                    local ok, img = pcall(convert, src, to, opts, 2)
+                    if ok then
+                        assert.same(download(convert(src, to, opts, 1)), download(img), tostring(src) .. " to " .. tostring(img))
+                        tiled[from .. " " .. to], compared = true, compared + 1
+                    else
+                        assert.equal("UNSUPPORTED", img.code, tostring(img))
+                    end
+                end
+            end
+        end
+        for _, from in ipairs {"nv12", "yuv420p", "yuv444p", "p010le", "rgb24", "rgba", "gbrp", "rgbpf32le"} do
+            for _, to in ipairs {"nv12", "yuv420p", "yuv444p", "p010le", "rgb24", "rgba", "gbrp", "rgbpf32le", "gray"} do
+                assert.is_true(tiled[from .. " " .. to], from .. " to " .. to .. " is not done in tiles")
+            end
+        end
+        assert.is_true(compared > 2000)
+    end)
+
     -- A picture of one colour: planes filled with these numbers.
     local function flat(name, width, height, values, tags)
         local img = gpu.image(name, width, height, tags)

@@ -192,6 +192,11 @@ local meaning = {"matrix", "range", "siting"}
 -- speak of one side. What nobody says comes from the image's tags, and what is then unknown and needed is an error. chroma: "bilinear" or "nearest".
 -- background: {r, g, b} in 0..1 or "#rrggbb" shows through where alpha is dropped. out: an image to write to, whose tags count as to=.
 function methods:convert(name, opts)
+    return image.convert(self, name, opts, 0)
+end
+
+-- The same with a choice of kernel (gwb_convert_params.kernel), so that they can be compared.
+function image.convert(self, name, opts, kernel)
     local op = "image:convert"
     local src = image.fill(op, "the image", self, new_image())
     local f = format.find(op, name)
@@ -199,6 +204,7 @@ function methods:convert(name, opts)
     local stream = check.stream(op, opts.stream)
     local from, to = check.options(op, opts.from, tags), check.options(op, opts.to, tags)
     local params = new_params()
+    params.kernel = kernel
     params.nearest = check.choice(op, "chroma", opts.chroma == nil and "bilinear" or opts.chroma, {"bilinear", "nearest"}) == "nearest" and 1 or 0
     if opts.background ~= nil then
         set_background(op, params, opts.background)

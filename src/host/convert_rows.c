@@ -2,16 +2,11 @@
 // Loops over runs of samples, compiled for several instruction sets; the processor's best is taken. The arithmetic of a sample is the kernels'.
 #include "host/convert_rows.h"
 
+#include "host/clones.h"
+
 #include "colour.h"
 #include "sample.h"
 #include "store.h"
-
-// Sanitizers cannot run the resolver of a multi-version function, and other compilers have none or a different one.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define CLONES
-#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -55,7 +50,7 @@ INLINE void pack(int kind, int channels, uint8_t *restrict p, int shift, float l
 #define CASE(kind, n, call) case (kind) * 8 + (n): call(kind, n, p, shift, range, count, ch[0], ch[1], ch[2], ch[3]); break;
 #define CASES(kind, call) CASE(kind, 1, call) CASE(kind, 2, call) CASE(kind, 3, call) CASE(kind, 4, call)
 
-CLONES void gwb_rows_unpack(int kind, int channels, const uint8_t *p, int shift, int range, int count, float *const ch[4])
+GWB_CLONES void gwb_rows_unpack(int kind, int channels, const uint8_t *p, int shift, int range, int count, float *const ch[4])
 {
     switch (kind * 8 + channels) {
     CASES(GWB_SAMPLE_U8, unpack)
@@ -66,7 +61,7 @@ CLONES void gwb_rows_unpack(int kind, int channels, const uint8_t *p, int shift,
     }
 }
 
-CLONES void gwb_rows_pack(int kind, int channels, uint8_t *p, int shift, float range, int count, const float *const ch[4])
+GWB_CLONES void gwb_rows_pack(int kind, int channels, uint8_t *p, int shift, float range, int count, const float *const ch[4])
 {
     switch (kind * 8 + channels) {
     CASES(GWB_SAMPLE_U8, pack)
@@ -84,7 +79,7 @@ INLINE void gather(int kind, int pitch, const uint8_t *restrict row, int64_t x0,
         out[i] = gwb_load_sample(kind, row, x0 + i, pitch, lane, shift, mask);
 }
 
-CLONES void gwb_rows_gather(const gwb_samples *s, int kind, const uint8_t *row, int64_t x0, int n, float *out)
+GWB_CLONES void gwb_rows_gather(const gwb_samples *s, int kind, const uint8_t *row, int64_t x0, int n, float *out)
 {
 #define GATHER(k, p) if (kind == (k) && s->pitch == (p)) gather(k, p, row, x0, s->lane, s->shift, s->mask, n, out); else
     GATHER(GWB_SAMPLE_U8, 2)
@@ -94,7 +89,7 @@ CLONES void gwb_rows_gather(const gwb_samples *s, int kind, const uint8_t *row, 
     gather(kind, s->pitch, row, x0, s->lane, s->shift, s->mask, n, out);
 }
 
-CLONES void gwb_rows_scatter(const gwb_samples *s, int kind, uint8_t *row, int64_t x0, float limit, int n, const float *in)
+GWB_CLONES void gwb_rows_scatter(const gwb_samples *s, int kind, uint8_t *row, int64_t x0, float limit, int n, const float *in)
 {
     if (kind == GWB_SAMPLE_V210) {
         for (int i = 0; i < n; i++) {
@@ -123,7 +118,7 @@ INLINE void pack_words(const gwb_samples *s, int kind, uint8_t *restrict p, cons
     }
 }
 
-CLONES void gwb_rows_pack_words(const gwb_samples s[4], int kind, uint8_t *p, const float limit[4], int n, const float *const in[3], float fill)
+GWB_CLONES void gwb_rows_pack_words(const gwb_samples s[4], int kind, uint8_t *p, const float limit[4], int n, const float *const in[3], float fill)
 {
     const uint32_t bits = s[3].data ? gwb_code(fill, limit[3]) << s[3].shift : 0;
     if (kind == GWB_SAMPLE_U16)
@@ -134,7 +129,7 @@ CLONES void gwb_rows_pack_words(const gwb_samples s[4], int kind, uint8_t *p, co
 
 // ---- arithmetic
 
-CLONES void gwb_rows_add(float *restrict sum, const float *restrict in, float weight, int first, int n)
+GWB_CLONES void gwb_rows_add(float *restrict sum, const float *restrict in, float weight, int first, int n)
 {
     if (first)
         for (int i = 0; i < n; i++)
@@ -165,7 +160,7 @@ INLINE void shrink(int scale, const gwb_taps *t, const float *restrict in, int n
             out[i] = out[i] + w[k] * in[i * scale + k];
 }
 
-CLONES void gwb_rows_resample(const gwb_taps *t, const float *in, int low, int i0, int n, float *out)
+GWB_CLONES void gwb_rows_resample(const gwb_taps *t, const float *in, int low, int i0, int n, float *out)
 {
     if (t->phase_bits == 0) {
         in += (int64_t)i0 * t->scale + t->base[0] - low;
@@ -195,19 +190,19 @@ CLONES void gwb_rows_resample(const gwb_taps *t, const float *in, int low, int i
     }
 }
 
-CLONES void gwb_rows_blend(float *restrict value, float background, const float *restrict alpha, float scale, int n)
+GWB_CLONES void gwb_rows_blend(float *restrict value, float background, const float *restrict alpha, float scale, int n)
 {
     for (int i = 0; i < n; i++)
         value[i] = gwb_blend(value[i], background, alpha[i] * scale);
 }
 
-CLONES void gwb_rows_scale(const float *restrict in, float scale, int n, float *restrict out)
+GWB_CLONES void gwb_rows_scale(const float *restrict in, float scale, int n, float *restrict out)
 {
     for (int i = 0; i < n; i++)
         out[i] = in[i] * scale;
 }
 
-CLONES void gwb_rows_mix(const gwb_mix *mix, int row, const float *const c[3], int n, float *restrict out)
+GWB_CLONES void gwb_rows_mix(const gwb_mix *mix, int row, const float *const c[3], int n, float *restrict out)
 {
     const gwb_mix m = *mix;
     const float *restrict a = c[0], *restrict b = c[1], *restrict d = c[2];
