@@ -4,13 +4,21 @@
 #define GWB_KERNEL_CONVERT_H
 
 #include "colour.h"
-#include "sample.h"
+#include "dither.h"
+#include "mosaic.h"
 #include "store.h"
 
 // The source's components at pixel (x, y), alpha in c[3]. A component that is not needed is where its contribution is zero.
 GWB_FN void gwb_fetch(const gwb_convert_args *a, int x, int y, int needs, float *c)
 {
     const int sub = a->src_log2_w | a->src_log2_h;
+    if (a->mosaic) {
+        gwb_demosaic_at(a->src_kind, &a->src[0], a->width, a->height, a->red, a->bilinear, x, y, c);
+        for (int i = 0; i < 3; i++)
+            c[i] = needs >> i & 1 ? c[i] : a->mix.from[i];
+        c[3] = 0.0f;
+        return;
+    }
     for (int i = 0; i < 3; i++) {
         if (!(needs >> i & 1))
             c[i] = a->mix.from[i];
@@ -75,6 +83,8 @@ GWB_FN float gwb_convert_component(const gwb_convert_args *a, int i, const float
 GWB_FN void gwb_put(const gwb_convert_args *a, int i, int x, int y, float value, uint32_t *word)
 {
     const gwb_samples *d = &a->dst[i];
+    if (a->dither && i < 3)
+        value = value + gwb_dither_offset(a->dither, x, y);
     if (!a->word) {
         gwb_store_sample(a->dst_kind, d->data + d->step * y, x, d->pitch, d->shift, a->limit[i], value);
         return;

@@ -13,6 +13,13 @@ typedef enum gwb_sample_kind {
     GWB_SAMPLE_V210     // ten bits, three to a 32-bit word
 } gwb_sample_kind;
 
+// What is added before a value is rounded.
+typedef enum gwb_dither {
+    GWB_DITHER_NONE,
+    GWB_DITHER_ORDERED,     // an 8x8 threshold matrix
+    GWB_DITHER_BLUE_NOISE   // a 64x64 one without low frequencies
+} gwb_dither;
+
 // How a side lies in memory, where the kernel of tiles (convert_tile.h) can take it.
 typedef enum gwb_shape {
     GWB_SHAPE_NONE,         // it cannot
@@ -64,6 +71,10 @@ typedef struct gwb_convert_args {
     int32_t dst_log2_w, dst_log2_h;
     int32_t block_w, block_h;   // pixels of a work item: whole chroma samples, and a whole group of the destination
     int32_t group;              // pixels of a destination group: 1, 2 or 6
+    int32_t mosaic;             // 1: the source's only plane holds one of R G B a pixel
+    int32_t red;                // mosaic: position of red in the 2x2 block, x + 2 y
+    int32_t bilinear;           // mosaic: 1 bilinear, 0 gradient-corrected
+    int32_t dither;             // gwb_dither
     int32_t word;               // 1: all components of a destination group share 32-bit or 16-bit words and are stored at once
     int32_t luma_needs;         // bit j: component j of the source is needed for the destination's full-size components
     int32_t chroma_needs;       // bit j: ... for its subsampled ones

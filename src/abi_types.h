@@ -184,6 +184,8 @@ typedef struct gwb_convert_params {
     int32_t nearest;        // 1: chroma is repeated or picked, not filtered, as OpenCV and NPP do
     int32_t blend;          // 1: `background` shows through where alpha is dropped
     float background[3];    // R G B, 0..1
+    int32_t dither;         // 0 none, 1 ordered, 2 blue noise: where depth falls
+    int32_t bilinear;       // of a mosaic: 1 bilinear, 0 gradient-corrected (Malvar, He, Cutler)
     int32_t kernel;         // 0: the fastest; 1: the general one, 2: tiles, GWB_UNSUPPORTED where they cannot. All give the same bits
 } gwb_convert_params;
 

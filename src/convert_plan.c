@@ -174,7 +174,10 @@ static gwb_samples samples_of(const gwb_image *image, int component)
 static int position(const gwb_image *image, int i)
 {
     static const int gbr[4] = {2, 0, 1, 3};
-    return gwb_format_get(image->format)->model == GWB_MODEL_YUV && image->matrix == GWB_MATRIX_GBR ? gbr[i] : i;
+    const gwb_format_info *f = gwb_format_get(image->format);
+    if (f->layout == GWB_LAYOUT_BAYER && i < 3)     // all in one place
+        return 0;
+    return f->model == GWB_MODEL_YUV && image->matrix == GWB_MATRIX_GBR ? gbr[i] : i;
 }
 
 // ---- the background
@@ -243,7 +246,7 @@ static void plan_tiles(gwb_convert_args *a, const gwb_format_info *fd, const gwb
         taps = a->down_x.count == 1 && a->down_y.count == 1;
     else if (is_420(to) && a->chroma_needs)
         taps = a->down_y.base[0] == 0 && a->down_y.count <= 2 && a->down_x.count <= 2 + (a->down_x.base[0] < 0);
-    if (from && to && taps && a->blend_scale == 0 && (a->chroma_needs == 0 || !is_420(to) || from != GWB_SHAPE_LUMA)) {
+    if (from && to && taps && a->blend_scale == 0 && !a->dither && (a->chroma_needs == 0 || !is_420(to) || from != GWB_SHAPE_LUMA)) {
         a->src_shape = from;
         a->dst_shape = to;
     }
@@ -266,6 +269,13 @@ int gwb_convert_plan(gwb_convert_args *a, const gwb_image *dst, const gwb_image 
     a->group = fd->group;
     a->block_w = fd->group > 1 << fd->log2_w ? fd->group : 1 << fd->log2_w;
     a->block_h = 1 << fd->log2_h;
+    if (fs->layout == GWB_LAYOUT_BAYER) {
+        a->mosaic = 1;
+        a->red = fs->pattern;
+        a->bilinear = params->bilinear;
+    }
+    if (!gwb_format_is_float(fd) && (fd->depth < fs->depth || gwb_format_is_float(fs)))
+        a->dither = params->dither;
     a->word = fd->layout == GWB_LAYOUT_WORD || fd->layout == GWB_LAYOUT_V210;
 
     const matrix values = value_matrix(dst, src);

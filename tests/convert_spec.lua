@@ -39,7 +39,7 @@ local function random_image(name, width, height, tags, seed)
         planes[i] = gpu.mat(p.width, p.height, p.type):upload(strings[i])
     end
     local img = gpu.image_from(name, planes, {width = width, height = height, matrix = tags.matrix, range = tags.range, siting = tags.siting})
-    return img, reference.decode(name, width, height, strings)
+    return img, reference.decode(name, width, height, strings), strings
 end
 
 local function download(img)
@@ -99,8 +99,9 @@ end
 
 local sources, destinations = {}, {}
 for _, name in ipairs((gpu.formats())) do
+    sources[#sources + 1] = name
     if gpu.format(name).model ~= "bayer" then
-        sources[#sources + 1], destinations[#destinations + 1] = name, name
+        destinations[#destinations + 1] = name
     end
 end
 
@@ -307,6 +308,94 @@ helper.each_device(function(device)
         end)
     end)
 
+    describe("a mosaic", function()
+        it("is taken apart by either method", function()
+            for _, order in ipairs {"rggb8", "bggr16le", "gbrg8", "grbg16le"} do
+                for s, size in ipairs {{17, 9}, {2, 2}, {1, 1}, {3, 2}, {1, 5}} do
+                    for _, method in ipairs {"malvar", "bilinear"} do
+                        local src, _, strings = random_image("bayer_" .. order, size[1], size[2], {}, s)
+                        local codes = reference.demosaic("bayer_" .. order, size[1], size[2], strings[1], method)
+                        for _, to in ipairs {"rgb24", "rgb48le", "nv12", "gray", "rgbpf32le"} do
+                            local tags = reference.formats[to].model ~= "rgb" and {matrix = "bt709", range = "full"} or {}
+                            local distance = try(src, codes, to, tags, {demosaic = method})
+                            assert(distance <= tolerance(to), ("%s %s to %s, size %d: off by %g"):format(order, method, to, s, distance))
+                        end
+                    end
+                end
+            end
+        end)
+
+        it("of one colour is that colour", function()
+            local img = flat("bayer_grbg8", 9, 7, {0})
+            local row1, row2 = {20, 10, 20, 10, 20, 10, 20, 10, 20}, {30, 20, 30, 20, 30, 20, 30, 20, 30}
+            for y = 0, 6 do img.planes[1]:row(y):upload(y % 2 == 0 and row1 or row2) end
+            for _, method in ipairs {"malvar", "bilinear"} do
+                assert.equal(("\10\20\30"):rep(63), img:convert("rgb24", {demosaic = method}).planes[1]:download())
+            end
+        end)
+
+        it("is nothing to convert to", function()
+            helper.raises("UNSUPPORTED", "mosaic", function() flat("rgb24", 2, 2, {0}):convert("bayer_rggb8") end)
+        end)
+    end)
+
+    describe("dither", function()
+        it("keeps the mean where depth falls, and stays within a step", function()
+            for _, kind in ipairs {"ordered", "blue-noise"} do
+                for _, row in ipairs {{"gray16le", 257 * 100 + 64, "gray", 100 + 64 / 257}, {"grayf32le", 0.3, "gray", 76.5}} do
+                    local img = flat(row[1], 64, 64, {row[2]}):convert(row[3], {dither = kind})
+                    local sum = 0
+                    for _, line in ipairs(img.planes[1]:totable()) do
+                        for _, v in ipairs(line) do
+                            assert(math.abs(v - row[4]) < 1, v)
+                            sum = sum + v
+                        end
+                    end
+                    assert(math.abs(sum / 4096 - row[4]) < 0.01, sum / 4096)
+                end
+            end
+        end)
+
+        it("is the same for all components, and everywhere", function()
+            for _, kind in ipairs {"ordered", "blue-noise"} do
+                local img = flat("rgb48le", 997, 3, {{30000, 30000, 30000}}):convert("rgb24", {dither = kind})
+                local bytes = img.planes[1]:download()
+                for at = 1, #bytes, 3 do
+                    assert(bytes:byte(at) == bytes:byte(at + 1) and bytes:byte(at) == bytes:byte(at + 2))
+                end
+                for x = 0, 992 - 64, 31 do
+                    assert.equal(img.planes[1]:at(x, 2), (img.planes[1]:at(x + 64, 2)))
+                end
+            end
+        end)
+
+        it("changes nothing where depth does not fall", function()
+            local img = random_image("nv12", 33, 9, {matrix = "bt709", range = "limited"}, 3)
+            for _, to in ipairs {"rgb24", "yuv420p", "rgb48le"} do
+                assert.same(download(img:convert(to)), download(img:convert(to, {dither = "ordered"})))
+            end
+        end)
+
+        it("leaves what is exact as it is", function()
+            local img = random_image("yuv420p", 33, 9, {range = "limited"}, 3)
+            for _, kind in ipairs {"ordered", "blue-noise"} do
+                assert.same(download(img), download(img:convert("yuv420p16le"):convert("yuv420p", {dither = kind})))
+            end
+        end)
+
+        it("works in every format that can fall", function()
+            for _, to in ipairs(destinations) do
+                if not reference.formats[to].float then
+                    local img, codes = random_image("rgbf32le", 33, 9, {}, 5)
+                    local made = img:convert(to, {dither = "blue-noise", to = {matrix = "bt709", range = "full"}})
+                    local exact = reference.convert({format = "rgbf32le", width = 33, height = 9, c = codes},
+                        {format = to, matrix = "bt709", range = "full", siting = made.siting})
+                    assert(reference.compare(to, reference.decode(to, 33, 9, download(made)), exact) < 1.003, to)
+                end
+            end
+        end)
+    end)
+
     describe("alpha", function()
         it("is kept, made opaque or dropped", function()
             local rgba = flat("rgba", 3, 2, {{10, 20, 30, 40}})
@@ -414,6 +503,8 @@ helper.each_device(function(device)
             helper.raises("BAD_ARGUMENT", "gpu.formats()", function() image("rgb24"):convert("yuv999p") end)
             helper.raises("BAD_ARGUMENT", "known:", function() image("rgb24"):convert("bgr24", {martix = "bt601"}) end)
             helper.raises("BAD_ARGUMENT", "smpte240m", function() image("rgb24"):convert("nv12", {matrix = "bt602", range = "full"}) end)
+            helper.raises("BAD_ARGUMENT", "blue-noise", function() image("rgb24"):convert("bgr24", {dither = "white"}) end)
+            helper.raises("BAD_ARGUMENT", "malvar", function() image("rgb24"):convert("bgr24", {demosaic = "ahd"}) end)
             helper.raises("BAD_ARGUMENT", "nearest", function() image("rgb24"):convert("bgr24", {chroma = "cubic"}) end)
             helper.raises("BAD_ARGUMENT", "0..1", function() image("rgba"):convert("bgr24", {background = {255, 0, 0}}) end)
             helper.raises("BAD_ARGUMENT", "background", function() image("rgba"):convert("bgr24", {background = "red"}) end)

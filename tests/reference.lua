@@ -44,6 +44,12 @@ end
 
 local factors = {["444"] = {1, 1}, ["422"] = {2, 1}, ["420"] = {2, 2}, ["440"] = {1, 2}, ["411"] = {4, 1}, ["410"] = {4, 4}}
 
+-- Mosaics: one of R G B a pixel, in blocks of two by two.
+local mosaics = {}
+for _, order in ipairs {"rggb", "bggr", "gbrg", "grbg"} do
+    mosaics["bayer_" .. order .. "8"], mosaics["bayer_" .. order .. "16le"] = {order:upper(), 8}, {order:upper(), 16}
+end
+
 -- name -> {planes = {{bits=, count = {Y=2, …}, fields = {{letter=, float=, bits=, at=, nth=}, …}}, …}, w=, h=, has = {Y=true, …}, model=}
 local formats = {}
 for name, layout in pairs(layouts) do
@@ -64,6 +70,13 @@ for name, layout in pairs(layouts) do
     end
     f.model = f.has.R and "rgb" or f.has.U and "yuv" or "gray"
     formats[name] = f
+end
+for name, m in pairs(mosaics) do
+    local field = {letter = "M", bits = m[2], at = 0, nth = 0}
+    formats[name] = {
+        planes = {{bits = m[2], count = {M = 1}, fields = {field}}}, w = 1, h = 1, has = {R = true, G = true, B = true},
+        depth = {R = m[2], G = m[2], B = m[2]}, float = false, model = "rgb", mosaic = m[1],
+    }
 end
 reference.formats = formats
 
@@ -137,6 +150,9 @@ end
 -- not repeat the last sample.
 function reference.decode(name, width, height, strings, complain)
     local f = formats[name]
+    if f.mosaic then
+        return reference.demosaic(name, width, height, strings[1], "malvar")
+    end
     local out = {}
     for letter in pairs(f.has) do
         local w, h = grid(f, letter, width, height)
@@ -166,6 +182,65 @@ function reference.decode(name, width, height, strings, complain)
                 end
             end
         end
+    end
+    return out
+end
+
+-- Filters over the mosaic around a pixel, {dx, dy, weight}: the colour at its own place, green at red and blue, a colour whose places are in the
+-- same row, in the same column, and at the corners. Bilinear, and those of Malvar, He and Cutler (2004), figure 2.
+local function filter(rows, divisor)
+    local list = {}
+    for y, row in ipairs(rows) do
+        for x, weight in ipairs(row) do
+            if weight ~= 0 then list[#list + 1] = {x - 3, y - 3, weight / divisor} end
+        end
+    end
+    return list
+end
+local none = {0, 0, 0, 0, 0}
+local filters = {
+    bilinear = {
+        own = {{0, 0, 1}}, green = filter({none, {0, 0, 1, 0, 0}, {0, 1, 0, 1, 0}, {0, 0, 1, 0, 0}, none}, 4),
+        row = filter({none, none, {0, 1, 0, 1, 0}, none, none}, 2), column = filter({none, {0, 0, 1, 0, 0}, none, {0, 0, 1, 0, 0}, none}, 2),
+        corner = filter({none, {0, 1, 0, 1, 0}, none, {0, 1, 0, 1, 0}, none}, 4),
+    },
+    malvar = {
+        own = {{0, 0, 1}},
+        green = filter({{0, 0, -1, 0, 0}, {0, 0, 2, 0, 0}, {-1, 2, 4, 2, -1}, {0, 0, 2, 0, 0}, {0, 0, -1, 0, 0}}, 8),
+        row = filter({{0, 0, 0.5, 0, 0}, {0, -1, 0, -1, 0}, {-1, 4, 5, 4, -1}, {0, -1, 0, -1, 0}, {0, 0, 0.5, 0, 0}}, 8),
+        column = filter({{0, 0, -1, 0, 0}, {0, -1, 4, -1, 0}, {0.5, 0, 5, 0, 0.5}, {0, -1, 4, -1, 0}, {0, 0, -1, 0, 0}}, 8),
+        corner = filter({{0, 0, -1.5, 0, 0}, {0, 2, 0, 2, 0}, {-1.5, 0, 6, 0, -1.5}, {0, 2, 0, 2, 0}, {0, 0, -1.5, 0, 0}}, 8),
+    },
+}
+
+--- R, G and B at every pixel of a mosaic; method: "malvar" or "bilinear". Beyond the edges the picture is mirrored.
+function reference.demosaic(name, width, height, bytes, method)
+    local f = formats[name]
+    local out, size = {}, f.depth.R / 8
+    local data = ffi.cast("const uint8_t *", bytes)
+    local function mirror(i, n)
+        i = i < 0 and -i or i
+        i = i > n - 1 and 2 * (n - 1) - i or i
+        return math.max(0, math.min(i, n - 1))
+    end
+    local function colour(x, y)
+        local at = 1 + x % 2 + 2 * (y % 2)
+        return f.mosaic:sub(at, at)
+    end
+    for _, letter in ipairs {"R", "G", "B"} do
+        local plane = ffi.new("double[?]", math.max(width * height, 1))
+        for y = 0, height - 1 do
+            for x = 0, width - 1 do
+                local which = colour(x, y) == letter and "own" or letter == "G" and "green" or colour(x + 1, y) == letter and "row"
+                    or colour(x, y + 1) == letter and "column" or "corner"
+                local sum = 0
+                for _, tap in ipairs(filters[method][which]) do
+                    sum = sum + tap[3] * field_value(data, (mirror(y + tap[2], height) * width + mirror(x + tap[1], width)) * size * 8, size * 8)
+                end
+                plane[y * width + x] = sum
+            end
+        end
+        out[letter] = {w = width, h = height, data = plane}
     end
     return out
 end

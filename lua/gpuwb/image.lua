@@ -185,12 +185,14 @@ local function override(op, c, given, list)
     end
 end
 
+local dithers = {none = 0, ordered = 1, ["blue-noise"] = 2}
 local meaning = {"matrix", "range", "siting"}
 
---- i:convert(format [, {matrix=, range=, siting=, from=, to=, chroma=, background=, out=, stream=}]) -> a new image of that format and the same size.
+--- i:convert(format [, {matrix=, range=, siting=, from=, to=, chroma=, background=, dither=, …}]) -> a new image of that format and the same size.
 -- matrix, range, siting speak of the YUV side, and of the destination where both sides or none are YUV; from= and to= are tables of tags that
 -- speak of one side. What nobody says comes from the image's tags, and what is then unknown and needed is an error. chroma: "bilinear" or "nearest".
--- background: {r, g, b} in 0..1 or "#rrggbb" shows through where alpha is dropped. out: an image to write to, whose tags count as to=.
+-- background: {r, g, b} in 0..1 or "#rrggbb" shows through where alpha is dropped. dither: "none" (default), "ordered" or "blue-noise", where depth
+-- falls. demosaic: "malvar" (default) or "bilinear", from bayer_ formats. out: an image to write to, whose tags count as to=.
 function methods:convert(name, opts)
     return image.convert(self, name, opts, 0)
 end
@@ -200,12 +202,14 @@ function image.convert(self, name, opts, kernel)
     local op = "image:convert"
     local src = image.fill(op, "the image", self, new_image())
     local f = format.find(op, name)
-    opts = check.options(op, opts, {"matrix", "range", "siting", "from", "to", "chroma", "background", "out", "stream"})
+    opts = check.options(op, opts, {"matrix", "range", "siting", "from", "to", "chroma", "background", "dither", "demosaic", "out", "stream"})
     local stream = check.stream(op, opts.stream)
     local from, to = check.options(op, opts.from, tags), check.options(op, opts.to, tags)
     local params = new_params()
     params.kernel = kernel
     params.nearest = check.choice(op, "chroma", opts.chroma == nil and "bilinear" or opts.chroma, {"bilinear", "nearest"}) == "nearest" and 1 or 0
+    params.dither = dithers[check.choice(op, "dither", opts.dither == nil and "none" or opts.dither, {"none", "ordered", "blue-noise"})]
+    params.bilinear = check.choice(op, "demosaic", opts.demosaic == nil and "malvar" or opts.demosaic, {"malvar", "bilinear"}) == "bilinear" and 1 or 0
     if opts.background ~= nil then
         set_background(op, params, opts.background)
     end

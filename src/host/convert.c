@@ -5,7 +5,7 @@
 
 #include "host/convert_rows.h"
 
-#include "sample.h"
+#include "mosaic.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ typedef struct piece {
     line d[4];      // destination components
     line chroma[3]; // 1 and 2: the destination's chroma where it is subsampled
     line sum[4];    // weighted sums of rows
-    line raw[4];    // rows as they were unpacked
+    line raw[5];    // rows as they were unpacked
 } piece;
 
 static void fill(float *out, float value, int n)
@@ -180,9 +180,31 @@ static void blend(const gwb_convert_args *a, piece *p, int needs, int n)
             gwb_rows_blend(p->c[i], a->background[i], p->c[3], a->blend_scale, n);
 }
 
+// Pixels x0 .. x0+n-1 of row y of a mosaic, into p->c.
+static void demosaic(const gwb_convert_args *a, piece *p, int y, int x0, int n)
+{
+    const int last = a->width - 1, first = gwb_clamp(x0 - 2, last), end = gwb_clamp(x0 + n + 1, last) + 1;
+    const float *rows[5];
+    for (int j = 0; j < 5; j++) {
+        float *row = p->raw[j];     // index 0 is x0 - 2
+        gwb_rows_unpack(a->src_kind, 1, a->src[0].data + gwb_mirror(y + j - 2, a->height - 1) * a->src[0].step + (int64_t)first * a->src[0].pitch, 0,
+            a->src[0].mask, end - first, (float *[4]){row + first - (x0 - 2)});
+        for (int x = x0 - 2; x < first; x++)
+            row[x - (x0 - 2)] = row[gwb_mirror(x, last) - (x0 - 2)];
+        for (int x = end; x < x0 + n + 2; x++)
+            row[x - (x0 - 2)] = row[gwb_mirror(x, last) - (x0 - 2)];
+        rows[j] = row + 2;
+    }
+    gwb_rows_demosaic(rows, a->red, a->bilinear, x0, y, n, (float *[3]){p->c[0], p->c[1], p->c[2]});
+}
+
 // The source's components at pixels x0 .. x0+n-1 of row y, into p->c.
 static void fetch(const gwb_convert_args *a, piece *p, int needs, int y, int x0, int n)
 {
+    if (a->mosaic) {
+        demosaic(a, p, y, x0, n);
+        return;
+    }
     const int sub = a->src_log2_w | a->src_log2_h;
     const int whole = (sub ? needs & 1 : needs) | (a->src[3].data ? 8 : 0);
     if (sub && needs & 6)
@@ -242,6 +264,13 @@ static void mix(const gwb_convert_args *a, piece *p, int needs, int mask, int n,
     }
 }
 
+static void dither(const gwb_convert_args *a, int mask, int y, int x0, int n, line *d)
+{
+    for (int i = 0; a->dither && i < 3; i++)
+        if (mask >> i & 1)
+            gwb_rows_dither(a->dither, x0, y, n, d[i]);
+}
+
 static void repeat_last(float *out, int n, int stored)
 {
     for (int i = n; i < stored; i++)
@@ -263,6 +292,7 @@ static void convert_piece(const gwb_convert_args *a, piece *p, int by, int x0, i
         mix(a, p, a->chroma_needs, 6, cn, p->chroma);
         for (int i = 1; i < 3; i++)
             repeat_last(p->chroma[i], cn, chroma_stored);
+        dither(a, 6, by, cx, chroma_stored, p->chroma);
         if (!a->word)
             pack(a, 6, by, cx, chroma_stored, p->chroma);
     }
@@ -271,6 +301,7 @@ static void convert_piece(const gwb_convert_args *a, piece *p, int by, int x0, i
         fetch(a, p, a->luma_needs, y, x0, n);
         mix(a, p, a->luma_needs, mask, n, p->d);
         repeat_last(p->d[0], n, stored);
+        dither(a, mask, y, x0, stored, p->d);
         if (a->word)
             pack_words(a, y, x0, stored, p);
         else

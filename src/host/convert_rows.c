@@ -5,7 +5,8 @@
 #include "host/clones.h"
 
 #include "colour.h"
-#include "sample.h"
+#include "dither.h"
+#include "mosaic.h"
 #include "store.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -212,4 +213,29 @@ GWB_CLONES void gwb_rows_mix(const gwb_mix *mix, int row, const float *const c[3
     else
         for (int i = 0; i < n; i++)
             out[i] = gwb_mix_one(&m, row, a[i], b[i], d[i]);
+}
+
+GWB_CLONES void gwb_rows_demosaic(const float *const rows[5], int red, int bilinear, int x0, int y, int n, float *const c[3])
+{
+    const float *restrict a = rows[0], *restrict b = rows[1], *restrict m = rows[2], *restrict d = rows[3], *restrict e = rows[4];
+    float *restrict r = c[0], *restrict g = c[1], *restrict u = c[2];
+    for (int i = 0; i < n; i++) {
+        const gwb_around around = {
+            .self = m[i], .row = m[i - 1] + m[i + 1], .column = b[i] + d[i], .corners = (b[i - 1] + b[i + 1]) + (d[i - 1] + d[i + 1]),
+            .far_row = m[i - 2] + m[i + 2], .far_column = a[i] + e[i],
+        };
+        float rgb[3];
+        gwb_demosaic(&around, gwb_mosaic_site(red, x0 + i, y), bilinear, rgb);
+        r[i] = rgb[0], g[i] = rgb[1], u[i] = rgb[2];
+    }
+}
+
+GWB_CLONES void gwb_rows_dither(int dither, int x0, int y, int n, float *restrict value)
+{
+    if (dither == GWB_DITHER_BLUE_NOISE)
+        for (int i = 0; i < n; i++)
+            value[i] = value[i] + gwb_dither_offset(GWB_DITHER_BLUE_NOISE, x0 + i, y);
+    else
+        for (int i = 0; i < n; i++)
+            value[i] = value[i] + gwb_dither_offset(GWB_DITHER_ORDERED, x0 + i, y);
 }
