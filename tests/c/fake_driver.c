@@ -172,8 +172,11 @@ API cuPointerGetAttributes(unsigned int count, int *attributes, void **values, C
 
 static void run_kernel(const launch *l)
 {
+    uint32_t words[GWB_FILL_WORDS];
     if (strcmp(l->name, "gwb_spin") == 0)
         nanosleep(&(struct timespec){l->ns / 1000000000, l->ns % 1000000000}, NULL);
+    for (int i = 0; i < GWB_FILL_WORDS && strcmp(l->name, "gwb_fill") == 0; i++)
+        words[i] = gwb_fill_word(&l->args.fill, i);
     for (unsigned by = 0; by < l->grid_y; by++)
         for (unsigned bx = 0; bx < l->grid_x; bx++)
             for (unsigned ty = 0; ty < l->block_y; ty++)
@@ -184,17 +187,13 @@ static void run_kernel(const launch *l)
                     else if (strcmp(l->name, "gwb_copy_any") == 0)
                         gwb_copy_any(&l->args.copy, bx, tx);
                     for (unsigned y = by * l->block_y + ty; y < (unsigned)l->ny; y += l->grid_y * l->block_y) {
-                        if (strcmp(l->name, "gwb_fill") == 0) {
-                            uint32_t words[GWB_FILL_WORDS];
-                            for (int i = 0; i < GWB_FILL_WORDS; i++)
-                                words[i] = gwb_fill_word(&l->args.fill, i);
+                        if (strcmp(l->name, "gwb_fill") == 0)
                             gwb_fill_chunk(&l->args.fill, words, x, (int)y);
-                        } else if (strcmp(l->name, "gwb_cast") == 0) {
+                        else if (strcmp(l->name, "gwb_cast") == 0)
                             gwb_cast_run(&l->args.cast, (int)(bx * GWB_CAST_RUN * GWB_CAST_STRIDE + tx), (int)y);
-                        } else if (strcmp(l->name, "gwb_channels") == 0) {
+                        else if (strcmp(l->name, "gwb_channels") == 0)
                             gwb_channels_run(&l->args.channels, (int)(bx * GWB_CHANNELS_RUN * GWB_CHANNELS_STRIDE + tx), (int)y, GWB_CHANNELS_RUN,
                                              GWB_CHANNELS_STRIDE, l->args.channels.size);
-                        }
                     }
                 }
 }
