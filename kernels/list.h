@@ -3,6 +3,8 @@
 //
 // A kernel NAME is written once, as a function over its work items in kernels/NAME.h, and is reached in two ways:
 // - cuda: `extern "C" __global__ void gwb_NAME(const gwb_NAME_args a, int nx, int ny, int nz)` in kernels/builtin.cu; the grid covers nx * ny * nz items.
+//   GWB_ENTRY_ITEM(NAME) there makes it from gwb_NAME_item(args, x, y, z), a thread an item; a kernel whose threads do more has a line in
+//   src/cuda/module.c, threads_of_row.
 // - host: `void gwb_host_NAME(const void *args, int32_t nx, int32_t y0, int32_t y1, int32_t z)` in src/host/: rows y0..y1-1 of slice z, all of x; called
 //   from several threads at once for different rows.
 #ifndef GWB_KERNEL_LIST_H
