@@ -72,8 +72,20 @@ GWB_ENTRY(channels, 256)(GWB_ARGS gwb_channels_args a, int, int ny, int)
         }
 }
 
-GWB_ENTRY_ITEM(convert)
-GWB_ENTRY_ITEM(convert_tile)
+// No loop over rows, out of which the compiler would pull more than the registers hold: z counts bands of rows.
+GWB_ENTRY(convert, 256)(GWB_ARGS gwb_convert_args a, int nx, int ny, int)
+{
+    const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x), y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
+    if (x < nx && y < ny)
+        gwb_convert_item(&a, x, y, (int)blockIdx.z);
+}
+
+GWB_ENTRY(convert_tile, 256, 4)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny, int)
+{
+    const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x), y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
+    if (x < nx && y < ny)
+        gwb_convert_tile_item(&a, x, y, (int)blockIdx.z);
+}
 
 // Keeps a stream busy for `ns` nanoseconds.
 extern "C" __global__ void gwb_spin(long long ns)

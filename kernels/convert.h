@@ -112,10 +112,9 @@ GWB_FN void gwb_put_words(const gwb_convert_args *a, int x, int y, const uint32_
     }
 }
 
-// Item (bx, by): block_w x block_h pixels and the chroma samples among them. Where a group sticks out of the picture, its last pixel is repeated.
-GWB_FN void gwb_convert_item(const gwb_convert_args *a, int bx, int by, int bz)
+// Block (bx, by): block_w x block_h pixels and the chroma samples among them. Where a group sticks out of the picture, its last pixel is repeated.
+GWB_FN void gwb_convert_block(const gwb_convert_args *a, int bx, int by)
 {
-    (void)bz;
     const int sub = a->dst_log2_w | a->dst_log2_h;
     const int x0 = bx * a->block_w, y0 = by * a->block_h;
     const int row_end = (a->width + a->group - 1) / a->group * a->group;
@@ -140,6 +139,13 @@ GWB_FN void gwb_convert_item(const gwb_convert_args *a, int bx, int by, int bz)
         }
     if (a->word)
         gwb_put_words(a, x0, y0, word);
+}
+
+// A work item: a block, whose rows are counted in bands.
+GWB_FN void gwb_convert_item(const gwb_convert_args *a, int x, int y, int band)
+{
+    if ((int64_t)band * GWB_BAND + y < ((int64_t)a->height + a->block_h - 1) / a->block_h)
+        gwb_convert_block(a, x, band * GWB_BAND + y);
 }
 
 #endif

@@ -43,6 +43,7 @@ typedef struct gwb_samples {
 
 enum { GWB_TAPS = 5, GWB_PHASES = 4 };
 enum { GWB_TILE_W = 4, GWB_TILE_H = 2 };     // pixels of a tile
+enum { GWB_BAND = 1 << 18 };    // item rows of a band: a launch's z counts bands, since cuda's y ends at 65535 blocks
 
 // Resampling along one axis: output i is the sum over t of weight[p][t] * input[clamp(q * scale + base[p] + t)], where p is i's low
 // `phase_bits` bits and q the rest. Weights are multiples of 1/8, so that sums of integer codes are exact in float.

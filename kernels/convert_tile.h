@@ -318,14 +318,19 @@ GWB_FN void gwb_tile_store(int kind, const gwb_convert_args *a, int x, int y, co
     }
 }
 
-// What sticks out of the last whole tile.
-GWB_FN void gwb_tile_rest(const gwb_convert_args *a, int x, int y)
+// What sticks out of the last whole tile. A call, so that the kernel keeps to the registers of whole tiles.
+#if defined(__CUDACC__)
+static __device__ __noinline__
+#else
+static inline
+#endif
+void gwb_tile_rest(const gwb_convert_args *a, int x, int y)
 {
     GWB_NO_UNROLL
     for (int by = y / a->block_h; by * a->block_h < a->height && by * a->block_h < y + GWB_TILE_H; by++)
         GWB_NO_UNROLL
         for (int bx = x / a->block_w; bx * a->block_w < a->width && bx * a->block_w < x + GWB_TILE_W; bx++)
-            gwb_convert_item(a, bx, by, 0);
+            gwb_convert_block(a, bx, by);
 }
 
 // A statement for one kind, which it sees as the constant K.
@@ -337,11 +342,12 @@ GWB_FN void gwb_tile_rest(const gwb_convert_args *a, int x, int y)
     default: { const int K = GWB_SAMPLE_F32; __VA_ARGS__ break; } \
     }
 
-// Item (tx, ty): pixels 4 tx .. 4 tx + 3 of rows 2 ty and 2 ty + 1, as far as the picture has them.
-GWB_FN void gwb_convert_tile_item(const gwb_convert_args *a, int tx, int ty, int tz)
+// A work item: pixels 4 tx .. 4 tx + 3 of rows 2 ty and 2 ty + 1, as far as the picture has them; rows are counted in bands.
+GWB_FN void gwb_convert_tile_item(const gwb_convert_args *a, int tx, int y_in_band, int band)
 {
-    (void)tz;
-    const int x = tx * GWB_TILE_W, y = ty * GWB_TILE_H;
+    const int ty = band * GWB_BAND + y_in_band, x = tx * GWB_TILE_W, y = ty * GWB_TILE_H;
+    if (y >= a->height)
+        return;
     if (a->width - x < GWB_TILE_W || a->height - y < GWB_TILE_H) {
         gwb_tile_rest(a, x, y);
         return;

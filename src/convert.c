@@ -142,10 +142,10 @@ int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_pa
     rc = gwb_op_ready(&op);
     if (!rc) {
         const bool tiles = args.src_shape && args.dst_shape && (params->kernel == 2 || (params->kernel == 0 && op.queue->dev->info.cuda));
-        const int w = tiles ? GWB_TILE_W : args.block_w, h = tiles ? GWB_TILE_H : args.block_h;
+        const int64_t w = tiles ? GWB_TILE_W : args.block_w, h = tiles ? GWB_TILE_H : args.block_h, rows = (args.height + h - 1) / h;
         gwb_launch launch = {
             .kernel = tiles ? GWB_KERNEL_convert_tile : GWB_KERNEL_convert, .args = &args, .args_size = sizeof args,
-            .nx = (int32_t)(((int64_t)args.width + w - 1) / w), .ny = (int32_t)(((int64_t)args.height + h - 1) / h), .nz = 1,
+            .nx = (int32_t)((args.width + w - 1) / w), .ny = (int32_t)(rows < GWB_BAND ? rows : GWB_BAND), .nz = (int32_t)((rows + GWB_BAND - 1) / GWB_BAND),
         };
         rc = op.queue->dev->ops->launch(op.queue, &launch);
     }

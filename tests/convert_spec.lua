@@ -473,6 +473,20 @@ helper.each_device(function(device)
             end
         end)
 
+        it("may be higher than a grid", function()
+            local height = 1100001
+            local img = gpu.image("gray", 3, height)
+            img.planes[1]:fill(1)
+            img.planes[1]:row(height - 1):fill(9)
+            local convert = require("gpuwb.image").convert
+            for kernel = 0, 2 do
+                local rgb = convert(img, "rgb24", nil, kernel).planes[1]
+                assert.same({9, 9, 9}, {rgb:at(2, height - 1)})
+                assert.same({1, 1, 1}, {rgb:at(2, height - 2)})
+                assert.same({1, 1, 1}, {rgb:at(0, 600000)})
+            end
+        end)
+
         it("is written in order with other streams", function()
             local a, b = gpu.stream(), gpu.stream()
             local img = flat("rgb24", 64, 64, {{9, 9, 9}})

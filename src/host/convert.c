@@ -311,10 +311,11 @@ static void convert_piece(const gwb_convert_args *a, piece *p, int by, int x0, i
 
 void gwb_host_convert(const void *args, int32_t nx, int32_t y0, int32_t y1, int32_t z)
 {
-    (void)nx, (void)z;
+    (void)nx;
     const gwb_convert_args *a = args;
+    const int64_t first = (int64_t)z * GWB_BAND, rows = ((int64_t)a->height + a->block_h - 1) / a->block_h;
     piece p;
-    for (int32_t by = y0; by < y1; by++)
+    for (int64_t by = first + y0; by < first + y1 && by < rows; by++)
         for (int64_t x0 = 0; x0 < a->width; x0 += PIECE)
-            convert_piece(a, &p, by, (int)x0, a->width - x0 < PIECE ? (int)(a->width - x0) : PIECE);
+            convert_piece(a, &p, (int)by, (int)x0, a->width - x0 < PIECE ? (int)(a->width - x0) : PIECE);
 }
