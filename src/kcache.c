@@ -3,10 +3,13 @@
 // that no process ever reads half of one.
 #include "kcache.h"
 
+#include "gwb.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,8 +184,16 @@ static void shrink(const char *path)
     closedir(dir);
 }
 
+static atomic_llong compilations;   // each is stored once
+
+int64_t gwb_compilations(void)
+{
+    return compilations;
+}
+
 void gwb_kcache_store(gwb_kcache_key key, const void *data, size_t size)
 {
+    compilations++;
     char dir[PATH_MAX], path[PATH_MAX], part[PATH_MAX + 32];
     if ((int64_t)size > most_bytes / 2 || !folder(dir) || !make_folder(dir))
         return;

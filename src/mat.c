@@ -50,6 +50,8 @@ int64_t gwb_abi_size(const char *type)
     SIZE(gwb_copy2d_params);
     SIZE(gwb_copy_side);
     SIZE(gwb_copy_report);
+    SIZE(gwb_pipe_step);
+    SIZE(gwb_pipe_plan);
 #undef SIZE
     return -1;
 }

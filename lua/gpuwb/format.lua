@@ -69,6 +69,11 @@ function format.find(op, name)
     return f
 end
 
+-- The format at a position of the table.
+function format.by_position(position)
+    return format.find("format", ffi.string(C.gwb_format_get(position).name))
+end
+
 --- gpu.format(name) -> {name=, model="gray"|"rgb"|"yuv"|"bayer", layout=, planes=, type=, depth=, subsampling={2, 2}, alpha=, range=, swapped=}.
 -- range and swapped (V before U in a packed frame) are what an alias adds: "yuvj420p" is full, "yv12" is swapped. f:bytes(w, h) gives a packed
 -- frame's size, f:plane(i, w, h) a plane's.

@@ -80,6 +80,15 @@ local function new_planes(op, f, position, width, height)
     return planes
 end
 
+-- A new image with the tags of a C struct; its memory is not cleared.
+function image.new(op, f, position, width, height, c)
+    local values = {}
+    for _, tag in ipairs(tags) do
+        values[tag] = format.tag_name(tag, c[tag])
+    end
+    return make(f, width, height, new_planes(op, f, position, width, height), values)
+end
+
 -- A C struct is made for each use: a finalizer that runs in between may convert images too.
 local new_image, new_params = ffi.typeof("gwb_image"), ffi.typeof("gwb_convert_params")
 
