@@ -103,6 +103,16 @@ describe("the format table", function()
         helper.raises("READ_ONLY", "assigned", function() gpu.format("nv12").fps = 3 end)
     end)
 
+    it("stands in the README as scripts/formats.lua writes it", function()
+        local file = io.open("README.md", "rb")
+        if not file then
+            return pending("README.md is not here")
+        end
+        local text = file:read("*a")
+        file:close()
+        assert.equal(text, dofile("scripts/formats.lua").insert(text))
+    end)
+
     it("prints a format in a line", function()
         assert.equal("nv12: semiplanar yuv, 2 planes of u8, 8 bits, chroma 2x2", tostring(gpu.format("nv12")))
     end)

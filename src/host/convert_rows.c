@@ -119,7 +119,7 @@ INLINE void pack_words(const gwb_samples *s, int kind, uint8_t *restrict p, cons
     }
 }
 
-GWB_CLONES void gwb_rows_pack_words(const gwb_samples s[4], int kind, uint8_t *p, const float limit[4], int n, const float *const in[3], float fill)
+GWB_CLONES void gwb_rows_pack_words(const gwb_samples *s, int kind, uint8_t *p, const float *limit, int n, const float *const *in, float fill)
 {
     const uint32_t bits = s[3].data ? gwb_code(fill, limit[3]) << s[3].shift : 0;
     if (kind == GWB_SAMPLE_U16)

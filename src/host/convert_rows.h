@@ -14,7 +14,7 @@ void gwb_rows_pack(int kind, int channels, uint8_t *p, int shift, float limit, i
 void gwb_rows_gather(const gwb_samples *s, int kind, const uint8_t *row, int64_t x0, int n, float *out);
 void gwb_rows_scatter(const gwb_samples *s, int kind, uint8_t *row, int64_t x0, float limit, int n, const float *in);
 // The words of n pixels whose three components, and the padding `fill`, share one.
-void gwb_rows_pack_words(const gwb_samples s[4], int kind, uint8_t *p, const float limit[4], int n, const float *const in[3], float fill);
+void gwb_rows_pack_words(const gwb_samples *s, int kind, uint8_t *p, const float *limit, int n, const float *const *in, float fill);
 
 // sum = weight * in, or with first = 0 sum = sum + weight * in.
 void gwb_rows_add(float *sum, const float *in, float weight, int first, int n);
