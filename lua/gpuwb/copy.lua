@@ -147,7 +147,7 @@ local function describe(lines, name, verb, s, width, height)
         return
     end
     lines[#lines + 1] = ("%s: %s %d rows of %d bytes, step %d: bytes %d..%d of an allocation of %d on %s"):format(name, verb, height, width, n(s.step),
-        n(s.first), n(s.behind), n(s.buf_bytes), device.name(s.device))
+        n(s.first), n(s.behind) - 1, n(s.buf_bytes), device.name(s.device))
     local label = ("  %-10s|%s|"):format("copy", bar(n(s.buf_bytes), n(s.first), n(s.behind), verb == "reads" and "r" or "w", columns))
     lines[#lines + 1] = label
     if s.has_view == 1 then
