@@ -29,6 +29,22 @@ typedef struct gwb_launch {
     int32_t nx, ny, nz;         // at least 1 each
 } gwb_launch;
 
+// A source of kernels that a caller brings (signature.h), to compile; and a launch of one of its functions.
+typedef struct gwb_kernel_job {
+    struct gwb_source *source;  // gets what only compiled code tells: which functions are present, the sizes of structs
+    const char *const *options; // NVRTC's
+    int option_count;
+    gwb_bytes *log;             // gets the compiler's text; NULL: not wanted
+} gwb_kernel_job;
+typedef struct gwb_kernel_run {
+    void *module;               // what kernel_open made
+    int function;               // position in the source's list
+    const struct gwb_signature *signature;
+    void *const *args;          // one a parameter; copied before the call returns
+    uint32_t grid[3], block[3]; // at least 1 each, within CUDA's limits
+    uint32_t shared;            // bytes of dynamic shared memory
+} gwb_kernel_run;
+
 // The heart of a stream. Counted: streams and the use records of buffers hold references. Sequence numbers count its operations from 1.
 struct gwb_queue {
     gwb_device *dev;
@@ -36,6 +52,7 @@ struct gwb_queue {
     bool foreign;           // the handle is not ours to destroy
     bool dead;              // foreign and closed: nothing may be issued on the handle any more; its marks still stand
     void *handle;           // CUstream; the host device's worker
+    unsigned epoch;         // the device's when it was opened
     uint64_t issued;        // operations issued; under gwb_lock
     void *impl;             // the device's own
 };
@@ -68,6 +85,12 @@ typedef struct gwb_device_ops {
     int (*launch)(gwb_queue *q, const gwb_launch *launch);          // enqueues
     int (*sleep)(gwb_queue *q, double ms);                          // enqueues
     int (*call)(gwb_queue *q, void (*fn)(void *), void *arg);       // enqueues a call on a thread of the device's own; fn calls nothing of gpuwb
+
+    int (*kernel_open)(gwb_device *d, const gwb_kernel_job *job, void **module);    // compiles or takes from the cache, without gwb_lock; waits
+    void (*kernel_close)(gwb_device *d, void *module);              // nothing runs in it any more
+    int (*kernel_launch)(gwb_queue *q, const gwb_kernel_run *run);  // enqueues
+
+    void (*reset)(gwb_device *d);   // gives up all that `open` made: memory, queues, events and modules of the device are gone; d->impl is NULL then
 } gwb_device_ops;
 
 struct gwb_device {
@@ -75,6 +98,7 @@ struct gwb_device {
     gwb_device_info info;
     int position;               // in the list of devices
     bool is_open;
+    unsigned epoch;             // counts resets: what carries an older number is lost
     gwb_queue *default_queue;   // opened on first use
     int64_t limit;              // bytes; 0: none
     struct gwb_pool *pool;      // buf.c's

@@ -184,16 +184,20 @@ static void shrink(const char *path)
     closedir(dir);
 }
 
-static atomic_llong compilations;   // each is stored once
+static atomic_llong compilations;
 
 int64_t gwb_compilations(void)
 {
     return compilations;
 }
 
-void gwb_kcache_store(gwb_kcache_key key, const void *data, size_t size)
+void gwb_kcache_compiled(void)
 {
     compilations++;
+}
+
+void gwb_kcache_store(gwb_kcache_key key, const void *data, size_t size)
+{
     char dir[PATH_MAX], path[PATH_MAX], part[PATH_MAX + 32];
     if ((int64_t)size > most_bytes / 2 || !folder(dir) || !make_folder(dir))
         return;

@@ -21,6 +21,9 @@ void gwb_kcache_add_text(gwb_kcache_key *key, const char *text);
 // none, or what is there is damaged. Waits for the disk. Thread-safe, also between processes, as is the next.
 bool gwb_kcache_load(gwb_kcache_key key, void **data, size_t *size);
 
+// Counts a compilation, for gwb_compilations. Each is counted once, whether its image is kept or not.
+void gwb_kcache_compiled(void);
+
 // Keeps an image, and removes the oldest ones where all together pass 256 MiB.
 void gwb_kcache_store(gwb_kcache_key key, const void *data, size_t size);
 

@@ -111,9 +111,14 @@ typedef struct headers {
     const char *names[MOST_HEADERS], *texts[MOST_HEADERS];
 } headers;
 
+// abi_types.h has no preprocessor line, so no guard against a second #include: this stands in its place.
+static const char guarded_types[] = "#ifndef GWB_ABI_TYPES\n#define GWB_ABI_TYPES\n#include \"gwb_abi_types\"\n#endif\n";
+
 static int find_headers(headers *h)
 {
-    h->count = 0;
+    h->count = 1;
+    h->names[0] = "abi_types.h";
+    h->texts[0] = guarded_types;
     for (size_t i = 0; i < gwb_embedded_count; i++) {
         const char *path = gwb_embedded_files[i].name, *name = strrchr(path, '/') + 1, *dot = strrchr(name, '.');
         if (!dot || strcmp(dot, ".h") != 0 || (strncmp(path, "kernels/", 8) != 0 && strcmp(name, "abi_types.h") != 0))
@@ -123,7 +128,7 @@ static int find_headers(headers *h)
             return gwb_fail(GWB_NO_FILE, "%s is not in the checkout that GPUWB_ROOT names", path);
         if (h->count == MOST_HEADERS)
             return gwb_fail(GWB_INTERNAL, "more than %d kernel headers", MOST_HEADERS);
-        h->names[h->count] = name;
+        h->names[h->count] = strcmp(name, "abi_types.h") == 0 ? "gwb_abi_types" : name;
         h->texts[h->count++] = (const char *)file->data;
     }
     return 0;
@@ -214,10 +219,11 @@ int gwb_nvrtc_build(const gwb_nvrtc_job *job, void **image, size_t *size)
     if (rc < 0)
         return rc;
     const gwb_kcache_key key = key_of(job, &h);
-    if (gwb_kcache_load(key, image, size))
+    if (!job->uncached && gwb_kcache_load(key, image, size))
         return 0;
     rc = compile(job, &h, image, size);
-    if (rc >= 0)
+    gwb_kcache_compiled();
+    if (rc >= 0 && !job->uncached)
         gwb_kcache_store(key, *image, *size);
     return rc;
 }

@@ -5,6 +5,7 @@
 
 #include "../error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct gwb_nvrtc_job {
@@ -15,6 +16,7 @@ typedef struct gwb_nvrtc_job {
     const char *arch;               // "sm_90" gives machine code, "compute_90" PTX
     char *log;                      // gets the compiler's text, cut at log_size bytes with the zero; NULL: not wanted
     int64_t log_size;
+    bool uncached;                  // includes files that the cache's key does not cover
 } gwb_nvrtc_job;
 
 // Compiles, or takes the result from the cache: *image of *size bytes, the caller's to free, a zero behind it. Waits (some 100 ms for a compilation).
