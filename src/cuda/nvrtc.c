@@ -189,7 +189,8 @@ static int compile(const gwb_nvrtc_job *job, const headers *h, void **image, siz
     char arch[64], line[256];
     const char *options[MOST_OPTIONS + 1] = {arch};
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", job->arch);
-    memcpy(options + 1, job->options, (size_t)job->option_count * sizeof *options);
+    for (int i = 0; i < job->option_count; i++)
+        options[1 + i] = job->options[i];
 
     nvrtcProgram program;
     int rc = check(nvrtc.CreateProgram(&program, job->source, job->name, h->count, h->texts, h->names), "take the source");
