@@ -243,7 +243,7 @@ GWB_FN void gwb_pipe_put_words(const gwb_pipe_item *item, int x, int y, const ui
 
 // One picture: everything by value. Thread: a block of the result.
 #define GWB_PIPE_ENTRY \
-    extern "C" __global__ void __launch_bounds__(256) gwb_pipe(const __grid_constant__ gwb_pipe_args a, const __grid_constant__ gwb_pipe_item item, int nx, int ny) \
+    extern "C" __global__ void __launch_bounds__(256) gwb_pipe_one(const __grid_constant__ gwb_pipe_args a, const __grid_constant__ gwb_pipe_item item, int nx, int ny) \
     { \
         const int bx = (int)(blockIdx.x * blockDim.x + threadIdx.x), by = (int)(blockIdx.y * blockDim.y + threadIdx.y); \
         if (bx < nx && by < ny) \

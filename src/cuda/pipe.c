@@ -68,7 +68,7 @@ static int find_kernel(gwb_device *d, const gwb_pass *pass, bool batch, void **o
     if (!k) {
         dump(text);
         k = calloc(1, sizeof *k);
-        rc = k ? compile(d, text, batch ? "gwb_pipe_batch" : "gwb_pipe", &k->module, &k->function) : gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
+        rc = k ? compile(d, text, batch ? "gwb_pipe_batch" : "gwb_pipe_one", &k->module, &k->function) : gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
         if (rc < 0) {
             free(k);
             free(text);
