@@ -213,7 +213,7 @@ static void destroy(gwb_buf *b)
 {
     if (!(b->flags & GWB_MAT_FOREIGN)) {
         UNPOISON(b->base, b->room);
-        if (b->flags & GWB_MAT_PINNED && gwb_cuda_count(NULL) > 0)
+        if (b->flags & GWB_MAT_PINNED && gwb_device_count() > 1)
             gwb_cuda_pinned_release(b->base);
         else
             b->dev->ops->release(b->dev, b->base, b->room);
