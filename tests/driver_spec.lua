@@ -22,7 +22,7 @@ describe("the cuda device on a fake driver", function()
     setup(function()
         folder = helper.run("mktemp -d"):match("[^\n]+")
         local out, status = helper.run("${CC:-cc} -std=gnu11 -D_GNU_SOURCE= -O2 -Wall -Wextra -Werror -fPIC -shared -pthread -ffp-contract=off "
-            .. "-fvisibility=hidden -Isrc -Ikernels tests/c/fake_driver.c -o " .. folder .. "/libcuda.so.1 -lm")
+            .. "-fvisibility=hidden -Isrc -Ikernels tests/c/fake_driver.c tests/c/fake_rest.c -o " .. folder .. "/libcuda.so.1 -lm")
         assert(status == 0, out)
     end)
     teardown(function() helper.run("rm -rf " .. folder) end)

@@ -41,7 +41,8 @@ typedef uint32_t any32 __attribute__((aligned(1), may_alias));
 typedef uint64_t any64 __attribute__((aligned(1), may_alias));
 
 #define CHANNEL_LOOPS(type) \
-    GWB_CLONES static void split_##type(const type *restrict w, type *restrict a, type *restrict b, type *restrict c, type *restrict d, int64_t n, int count) \
+    GWB_CLONES static void split_##type(const type *restrict w, type *restrict a, type *restrict b, type *restrict c, type *restrict d, int64_t n, \
+                                        int count) \
     { \
         switch (count) { \
         case 1: for (int64_t i = 0; i < n; i++) a[i] = w[i]; break; \
@@ -50,8 +51,8 @@ typedef uint64_t any64 __attribute__((aligned(1), may_alias));
         default: for (int64_t i = 0; i < n; i++) a[i] = w[4 * i], b[i] = w[4 * i + 1], c[i] = w[4 * i + 2], d[i] = w[4 * i + 3]; break; \
         } \
     } \
-    GWB_CLONES static void merge_##type(type *restrict w, const type *restrict a, const type *restrict b, const type *restrict c, const type *restrict d, int64_t n, \
-                                        int count) \
+    GWB_CLONES static void merge_##type(type *restrict w, const type *restrict a, const type *restrict b, const type *restrict c, \
+                                        const type *restrict d, int64_t n, int count) \
     { \
         switch (count) { \
         case 1: for (int64_t i = 0; i < n; i++) w[i] = a[i]; break; \

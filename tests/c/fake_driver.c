@@ -438,7 +438,8 @@ API cuMemcpy2DAsync_v2(const gwb_cuda_copy2d *c, CUstream stream)
     if (c->src_step < c->width || c->dst_step < c->width || c->src_step > INT32_MAX || c->dst_step > INT32_MAX)
         return INVALID_VALUE;
     return copy(stream, (rows){c->dst_type == GWB_CUDA_MEMORY_HOST ? c->dst_host : (void *)(uintptr_t)c->dst,
-                               c->src_type == GWB_CUDA_MEMORY_HOST ? c->src_host : (const void *)(uintptr_t)c->src, c->dst_step, c->src_step, c->width, c->rows});
+                               c->src_type == GWB_CUDA_MEMORY_HOST ? c->src_host : (const void *)(uintptr_t)c->src, c->dst_step, c->src_step,
+                               c->width, c->rows});
 }
 API cuMemcpy3DPeerAsync(const gwb_cuda_copy3d_peer *c, CUstream stream)
 {
@@ -460,12 +461,12 @@ API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
     snprintf((*function)->name, sizeof (*function)->name, "%s", name);
     return 0;
 }
-API cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                   unsigned int shared, CUstream stream, void **params, void **extra)
+API cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                   unsigned int block_z, unsigned int shared, CUstream stream, void **params, void **extra)
 {
     static const struct { const char *name; size_t size; } known[] = {
-        {"gwb_copy", sizeof(gwb_copy_args)}, {"gwb_copy_any", sizeof(gwb_copy_args)}, {"gwb_fill", sizeof(gwb_fill_args)}, {"gwb_cast", sizeof(gwb_cast_args)},
-        {"gwb_channels", sizeof(gwb_channels_args)}, {"gwb_spin", 0},
+        {"gwb_copy", sizeof(gwb_copy_args)}, {"gwb_copy_any", sizeof(gwb_copy_args)}, {"gwb_fill", sizeof(gwb_fill_args)},
+        {"gwb_cast", sizeof(gwb_cast_args)}, {"gwb_channels", sizeof(gwb_channels_args)}, {"gwb_spin", 0},
     };
     if (!grid_x || !grid_y || grid_z != 1 || grid_y > 65535 || block_x * block_y > 1024 || block_z != 1 || shared || extra)
         return INVALID_VALUE;
