@@ -57,6 +57,9 @@ struct gwb_queue {
     void *impl;             // the device's own
 };
 
+// The queue's device was reset: its handle and everything that it held are gone.
+#define gwb_queue_lost(q) ((q)->epoch != (q)->dev->epoch)
+
 // What a device does. "Enqueues" means: the operation joins the queue and the call returns; the caller has raised q->issued to the operation's
 // sequence number before the call. Every function returns 0 or a negative status with its text set, unless it says otherwise.
 typedef struct gwb_device_ops {

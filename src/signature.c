@@ -50,7 +50,7 @@ static bool one_of(const char *text, size_t size, const char *const *words)
 static bool next_token(const char *text, size_t *at, size_t end, token *t)
 {
     size_t i = *at;
-    while (i < end && (isspace((unsigned char)text[i]) || text[i] <= GWB_MARK_ENDIF))
+    while (i < end && (isspace((unsigned char)text[i]) || text[i] <= GWB_MARK_LAST))
         i++;
     t->at = i;
     while (i < end && is_word(text[i]))
@@ -87,7 +87,7 @@ static const char *keep(parser *p, const char *text, size_t size)
 {
     char *out = p->strings, *to = out;
     for (size_t i = 0; i < size && to + 1 < p->strings_end; i++) {
-        const char c = isspace((unsigned char)text[i]) || text[i] <= GWB_MARK_ENDIF ? ' ' : text[i];
+        const char c = isspace((unsigned char)text[i]) || text[i] <= GWB_MARK_LAST ? ' ' : text[i];
         if (c != ' ' || (to > out && to[-1] != ' '))
             *to++ = c;
     }
@@ -304,17 +304,9 @@ static void read_typedef(parser *p, size_t at, bool is_using)
 
 // ---- signatures
 
-static int line_of(const gwb_source *s, size_t at)
+static int refuse(const gwb_signature *f, const char *param, const char *why)
 {
-    int line = 1;
-    for (size_t i = 0; i < at; i++)
-        line += s->text[i] == '\n';
-    return line;
-}
-
-static int refuse(const gwb_source *s, const gwb_signature *f, const char *param, const char *why)
-{
-    return gwb_fail(GWB_COMPILE, "the parameter `%s` of %s (line %d): %s", param, f->name, line_of(s, f->name_at), why);
+    return gwb_fail(GWB_COMPILE, "kernel.cu:%d: the parameter `%s` of %s: %s", f->line, param, f->name, why);
 }
 
 static int parse_param(parser *p, const gwb_signature *f, size_t at, size_t end, gwb_param *out)
@@ -327,15 +319,15 @@ static int parse_param(parser *p, const gwb_signature *f, size_t at, size_t end,
     for (token t; next_token(clean, &at, end, &t);) {
         const char c = clean[t.at];
         if (count == TOKENS)
-            return refuse(p->s, f, shown, "it is too long");
+            return refuse(f, shown, "it is too long");
         if (c == '=' && angle == 0) {       // a default value, which a launch has no use for
             end = cut < t.at ? cut : t.at;
             break;
         }
         if (c == '&' && angle == 0)
-            return refuse(p->s, f, shown, "a kernel takes no references; pass a pointer or a value");
+            return refuse(f, shown, "a kernel takes no references; pass a pointer or a value");
         if (c == '(' || c == '.')
-            return refuse(p->s, f, shown, "a kernel takes numbers, pointers, vectors and structs; no functions, no pointers to arrays, no `...`");
+            return refuse(f, shown, "a kernel takes numbers, pointers, vectors and structs; no functions, no pointers to arrays, no `...`");
         if (c == '[' && angle == 0 && cut == end)
             cut = t.at;
         angle += c == '<' ? 1 : c == '>' ? -1 : 0;
@@ -350,7 +342,7 @@ static int parse_param(parser *p, const gwb_signature *f, size_t at, size_t end,
         }
     }
     if (count == 0)
-        return refuse(p->s, f, shown, "it is empty");
+        return refuse(f, shown, "it is empty");
     // the last plain word is the name, unless it is all there is of the type
     const bool named = last >= 0 && plain > 1 && !one_of(clean + tokens[last].at, tokens[last].size, basic) && last > last_star &&
                        !(last > 0 && clean[tokens[last - 1].at] == ':');
@@ -376,7 +368,7 @@ static int parse_param(parser *p, const gwb_signature *f, size_t at, size_t end,
     const int n = snprintf(type, sizeof type, "%.*s %.*s%s", (int)(name_at - first), clean + first, (int)(type_end - name_end), clean + name_end,
                            array ? " *" : "");
     if (n < 0 || n >= (int)sizeof type)
-        return refuse(p->s, f, shown, "its type is too long");
+        return refuse(f, shown, "its type is too long");
     out->type = keep(p, type, (size_t)n);
     return 0;
 }
@@ -398,7 +390,7 @@ static int parse_params(parser *p, gwb_signature *f, size_t close)
                 end = skip_brackets(clean, end, close) ? skip_brackets(clean, end, close) - 1 : close - 1;
         }
         if (f->count == GWB_PARAMS)
-            return gwb_fail(GWB_COMPILE, "%s (line %d) has more than %d parameters; put them into a struct", f->name, line_of(p->s, f->name_at), GWB_PARAMS);
+            return gwb_fail(GWB_COMPILE, "kernel.cu:%d: %s has more than %d parameters; put them into a struct", f->line, f->name, GWB_PARAMS);
         gwb_param *to = &params[f->count];
         const int rc = parse_param(p, f, at, end, to);
         if (rc < 0)
@@ -435,7 +427,7 @@ static int parse_function(parser *p, size_t mark, size_t at, gwb_signature *f)
     gwb_source *s = p->s;
     const char *clean = s->clean;
     *f = (gwb_signature){.mark = mark, .first = mark};
-    while (f->first > 0 && clean[f->first - 1] > GWB_MARK_ENDIF && !strchr(";{}", clean[f->first - 1]))
+    while (f->first > 0 && clean[f->first - 1] > GWB_MARK_LAST && !strchr(";{}", clean[f->first - 1]))
         f->first--;
     token t, name = {0};
     while (next_token(clean, &at, s->size, &t)) {
@@ -458,11 +450,11 @@ static int parse_function(parser *p, size_t mark, size_t at, gwb_signature *f)
         return 0;
     f->name_at = name.at;
     f->name = keep(p, clean + name.at, name.size);
-    f->line = line_of(s, name.at);
+    f->line = gwb_source_line(s, name.at);
     f->params_at = at + 1;
     if (contains(s, f->first, mark, "template"))
-        return gwb_fail(GWB_COMPILE, "%s (line %d) is a template, which has no address to launch; write a __global__ function for each type, which calls "
-                        "a __device__ template", f->name, f->line);
+        return gwb_fail(GWB_COMPILE, "kernel.cu:%d: %s is a template, which has no address to launch; write a __global__ function for each type, which calls "
+                        "a __device__ template", f->line, f->name);
     const int rc = parse_params(p, f, close - 1);
     if (rc < 0)
         return rc;
@@ -471,7 +463,7 @@ static int parse_function(parser *p, size_t mark, size_t at, gwb_signature *f)
     if (f->defined) {
         f->end = skip_brackets(clean, behind, s->size);
         if (!f->end)
-            return gwb_fail(GWB_COMPILE, "the body of %s (line %d) has no end: a } is missing", f->name, f->line);
+            return gwb_fail(GWB_COMPILE, "kernel.cu:%d: the body of %s has no end: a } is missing", f->line, f->name);
     }
     return 1;
 }

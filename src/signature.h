@@ -69,12 +69,13 @@ typedef struct gwb_source {
 } gwb_source;
 
 // Reads `text`; `options` may define types ("-DT=float"). On success *out is the caller's until gwb_source_free. Thread-safe.
-// GWB_COMPILE where a signature cannot be understood or is no kernel that can be called from outside.
+// GWB_COMPILE where a signature cannot be understood or is no kernel that can be called from outside. Messages call the text kernel.cu.
 int gwb_source_parse(gwb_source **out, const char *text, const char *const *options, int option_count);
 void gwb_source_free(gwb_source *s);
+int gwb_source_line(const gwb_source *s, size_t at);    // from 1
 
 // Makes s->clean of s->text; `directive` hears of each preprocessor line. In its place the clean text has one of the marks, or spaces.
-enum { GWB_MARK_IF = 1, GWB_MARK_ELSE = 2, GWB_MARK_ENDIF = 3 };
+enum { GWB_MARK_IF = 1, GWB_MARK_ELSE, GWB_MARK_ENDIF, GWB_MARK_INCLUDE, GWB_MARK_LAST = GWB_MARK_INCLUDE };
 void gwb_source_clean(gwb_source *s, void (*directive)(void *context, size_t at, size_t end), void *context);
 
 // Words of the clean text: finds the next one from *at on, below `end`; *at is then behind it. NULL at the end.

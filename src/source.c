@@ -31,6 +31,14 @@ const char *gwb_source_word(const gwb_source *s, size_t *at, size_t end, size_t 
     return i > first ? s->clean + first : NULL;
 }
 
+int gwb_source_line(const gwb_source *s, size_t at)
+{
+    int line = 1;
+    for (size_t i = 0; i < at; i++)
+        line += s->text[i] == '\n';
+    return line;
+}
+
 // ---- the clean text
 
 // Behind the literal that begins at i with a quote.
@@ -85,7 +93,7 @@ static char mark_of(const char *directive)
 {
     directive += 1 + strspn(directive + 1, " \t");
     return strncmp(directive, "if", 2) == 0 ? GWB_MARK_IF : strncmp(directive, "el", 2) == 0 ? GWB_MARK_ELSE :
-        strncmp(directive, "endif", 5) == 0 ? GWB_MARK_ENDIF : ' ';
+        strncmp(directive, "endif", 5) == 0 ? GWB_MARK_ENDIF : strncmp(directive, "include", 7) == 0 ? GWB_MARK_INCLUDE : ' ';
 }
 
 void gwb_source_clean(gwb_source *s, void (*directive)(void *context, size_t at, size_t end), void *context)

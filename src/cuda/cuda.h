@@ -14,6 +14,14 @@
 #include "../../kernels/args.h"
 #include "../../kernels/list.h"
 
+// A launch that was not known to have ended when last looked at.
+enum { GWB_CUDA_NOTES = 8 };
+typedef struct gwb_cuda_launch_note {
+    uintptr_t queue;            // its address alone; 0: ended
+    uint64_t seq;
+    char name[48];
+} gwb_cuda_launch_note;
+
 typedef struct gwb_cuda_device {
     CUcontext context;
     CUmodule module;                            // the built-in kernels
@@ -21,10 +29,13 @@ typedef struct gwb_cuda_device {
     CUfunction copy_any, spin;                  // entries that are no kernel of the list
     int least_priority, greatest_priority;      // numbers: least >= 0 >= greatest
     int64_t max_step;                           // bytes that the driver's 2D copies take as a step
+    int most_shared;                            // bytes of shared memory that a block can have
     uint64_t peers;                             // bit n: this context reaches cuda:n's memory, or cannot and was asked
-    pthread_mutex_t lock;                       // over the two below
+    pthread_mutex_t lock;                       // over all below
     CUevent *spare;                             // events without timing, for marks
     int spares, spare_room;
+    gwb_cuda_launch_note notes[GWB_CUDA_NOTES]; // the latest launches, a ring
+    uint64_t noted;                             // launches noted so far
 } gwb_cuda_device;
 
 static inline gwb_cuda_device *gwb_cuda_of(const gwb_device *d)
@@ -68,5 +79,12 @@ int gwb_cuda_copy(gwb_queue *q, const gwb_rect *rects, int count);
 int gwb_cuda_module_open(gwb_device *d);        // in the device's context; GWB_NO_DEVICE where there is no code for the device
 int gwb_cuda_launch(gwb_queue *q, const gwb_launch *launch);
 int gwb_cuda_sleep(gwb_queue *q, double ms);
+
+// kernel.c
+int gwb_cuda_kernel_open(gwb_device *d, const gwb_kernel_job *job, void **module);
+void gwb_cuda_kernel_close(gwb_device *d, void *module);
+int gwb_cuda_kernel_launch(gwb_queue *q, const gwb_kernel_run *run);
+void gwb_cuda_note(gwb_queue *q, const char *name);         // the operation being enqueued launches this kernel
+void gwb_cuda_note_done(gwb_queue *q, uint64_t seq);        // operations 1 .. seq of q are done
 
 #endif

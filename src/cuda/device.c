@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // ---- the context
 
@@ -66,6 +67,8 @@ static int set_up(gwb_device *d, CUdevice device)
     int rc = gwb_cuda_check(gwb_cuda.CtxGetStreamPriorityRange(&c->least_priority, &c->greatest_priority), "asking %s for its priorities", d->info.name);
     if (rc >= 0)
         rc = gwb_cuda_check(gwb_cuda.DeviceGetAttribute(&step, GWB_CUDA_ATTRIBUTE_MAX_PITCH, device), "asking %s for its largest pitch", d->info.name);
+    if (rc >= 0)
+        rc = gwb_cuda_check(gwb_cuda.DeviceGetAttribute(&c->most_shared, GWB_CUDA_ATTRIBUTE_SHARED, device), "asking %s for its shared memory", d->info.name);
     c->max_step = step;
     return rc < 0 ? rc : gwb_cuda_module_open(d);
 }
@@ -102,10 +105,40 @@ static int cuda_open(gwb_device *d)
     return 0;
 }
 
+// The primary context goes, whoever else uses it: that also ends the state in which a fault has left it. Other libraries in the process lose it too.
+static void cuda_reset(gwb_device *d)
+{
+    gwb_cuda_device *c = gwb_cuda_of(d);
+    CUcontext current = NULL;
+    CUdevice device;
+    gwb_cuda.CtxGetCurrent(&current);
+    if (current == c->context)
+        gwb_cuda.CtxSetCurrent(NULL);
+    __atomic_store_n(&opened[d->info.index], NULL, __ATOMIC_RELEASE);
+    for (int i = 0; i < MOST_DEVICES; i++)      // others that reached its memory ask again
+        if (opened[i])
+            gwb_cuda_of(opened[i])->peers &= ~(UINT64_C(1) << d->info.index);
+    if (gwb_cuda.DeviceGet(&device, d->info.index) == 0) {
+        gwb_cuda.DevicePrimaryCtxReset(device);
+        gwb_cuda.DevicePrimaryCtxRelease(device);
+    }
+    pthread_mutex_destroy(&c->lock);
+    free(c->spare);
+    free(c);
+    d->impl = NULL;
+}
+
 static int cuda_synchronize(gwb_device *d)
 {
     CUDA_SCOPE(d);
-    return gwb_cuda_check(gwb_cuda.CtxSynchronize(), "waiting for %s", d->info.name);
+    const int rc = gwb_cuda_check(gwb_cuda.CtxSynchronize(), "waiting for %s", d->info.name);
+    if (rc >= 0) {
+        gwb_cuda_device *c = gwb_cuda_of(d);
+        pthread_mutex_lock(&c->lock);
+        memset(c->notes, 0, sizeof c->notes);
+        pthread_mutex_unlock(&c->lock);
+    }
+    return rc;
 }
 
 // ---- memory
@@ -219,4 +252,5 @@ const gwb_device_ops gwb_cuda_ops = {
     .event_open = gwb_cuda_event_open, .event_close = gwb_cuda_event_close, .event_record = gwb_cuda_event_record, .event_after = gwb_cuda_event_after,
     .event_query = gwb_cuda_event_query, .event_wait = gwb_cuda_event_wait, .event_elapsed = gwb_cuda_event_elapsed,
     .copy = gwb_cuda_copy, .launch = gwb_cuda_launch, .sleep = gwb_cuda_sleep, .call = cuda_call,
+    .kernel_open = gwb_cuda_kernel_open, .kernel_close = gwb_cuda_kernel_close, .kernel_launch = gwb_cuda_kernel_launch, .reset = cuda_reset,
 };

@@ -36,6 +36,12 @@ enum {
     GWB_CUDA_MEMORY_DEVICE = 2,
     GWB_CUDA_MEMORY_UNIFIED = 4,
 
+    GWB_CUDA_ATTRIBUTE_SHARED = 97,         // bytes a block can have when it asks for them
+
+    GWB_CUDA_FUNCTION_THREADS = 0,          // most threads of a block
+    GWB_CUDA_FUNCTION_SHARED = 1,           // bytes of static shared memory
+    GWB_CUDA_FUNCTION_DYNAMIC_SHARED = 8,   // most bytes of dynamic shared memory
+
     GWB_CUDA_STREAM_NON_BLOCKING = 1,
     GWB_CUDA_EVENT_DISABLE_TIMING = 2,
     GWB_CUDA_HOST_PORTABLE = 1
@@ -91,5 +97,8 @@ extern gwb_cuda_driver gwb_cuda;
 // 0 where `result` is success; else keeps a sentence that begins with the formatted text (what was tried) and says what the driver answered and
 // what it means, and returns the gwb_status for it.
 int gwb_cuda_check(CUresult result, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// kernel.c: adds to a text which launches a fault in the current context may come from, and what to do.
+void gwb_cuda_blame(char *text, size_t size);
 
 #endif

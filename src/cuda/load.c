@@ -68,7 +68,8 @@ int gwb_cuda_check(CUresult result, const char *format, ...)
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    const char *name = NULL, *text = "", *end = "";
+    const char *name = NULL, *text = "";
+    char blame[640] = "";
     int status = GWB_DEVICE;
     if (gwb_cuda.GetErrorName(result, &name) != 0 || !name)
         name = "an error that the driver has no name for";
@@ -79,9 +80,11 @@ int gwb_cuda_check(CUresult result, const char *format, ...)
             text = meanings[i].text;
             status = meanings[i].status;
             if (meanings[i].lost)
-                end = "; the fault may be an earlier operation's, and the device must be reopened before anything else works on it";
+                snprintf(blame, sizeof blame, "; the fault may be an earlier operation's, and the device must be reopened before anything else works on it");
         }
-    return gwb_fail(status, "%s: %s (%u): %s%s", what, name, result, text, end);
+    if (blame[0])
+        gwb_cuda_blame(blame, sizeof blame);
+    return gwb_fail(status, "%s: %s (%u): %s%s", what, name, result, text, blame);
 }
 
 // ---- loading

@@ -88,8 +88,8 @@ int gwb_cuda_module_open(gwb_device *d)
 
 // ---- launches
 
-#define SIZE(name, args, bx, by) [GWB_KERNEL_##name] = {sizeof(args), bx, by},
-static const struct { int32_t args_size, bx, by; } shapes[GWB_KERNEL_COUNT] = {GWB_KERNELS(SIZE)};
+#define SIZE(name, args, bx, by) [GWB_KERNEL_##name] = {#name, sizeof(args), bx, by},
+static const struct { const char *name; int32_t args_size, bx, by; } shapes[GWB_KERNEL_COUNT] = {GWB_KERNELS(SIZE)};
 #undef SIZE
 
 // Threads that a row of nx items takes: one each, except where builtin.cu says otherwise.
@@ -117,6 +117,7 @@ int gwb_cuda_launch(gwb_queue *q, const gwb_launch *launch)
     const int64_t across = (threads + bx - 1) / bx, down = (launch->ny + by - 1) / by;
     int nx = (int)threads, ny = launch->ny, nz = launch->nz;
     void *params[] = {(void *)launch->args, &nx, &ny, &nz};
+    gwb_cuda_note(q, shapes[launch->kernel].name);
     return gwb_cuda_check(gwb_cuda.LaunchKernel(gwb_cuda_of(q->dev)->kernels[launch->kernel], (unsigned)across, (unsigned)(down < 65535 ? down : 65535),
                                                 (unsigned)nz, (unsigned)bx, (unsigned)by, 1, 0, gwb_cuda_stream(q), params, NULL),
                           "launching a kernel on %s", q->dev->info.name);

@@ -12,6 +12,7 @@
 typedef struct kernel {
     struct kernel *next;
     const gwb_device *dev;
+    unsigned epoch;         // of the device: a kernel of an older one went with its context
     char *text;
     CUmodule module;
     CUfunction function;
@@ -62,7 +63,7 @@ static int find_kernel(gwb_device *d, const gwb_pass *pass, bool batch, void **o
     if (!text)
         return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
     kernel *k = kernels;
-    while (k && (k->dev != d || strcmp(k->text, text) != 0))
+    while (k && (k->dev != d || k->epoch != d->epoch || strcmp(k->text, text) != 0))
         k = k->next;
     int rc = 0;
     if (!k) {
@@ -75,6 +76,7 @@ static int find_kernel(gwb_device *d, const gwb_pass *pass, bool batch, void **o
             return rc;
         }
         k->dev = d;
+        k->epoch = d->epoch;
         k->text = text;
         k->next = kernels;
         kernels = k;
@@ -99,6 +101,7 @@ int gwb_cuda_pipe(gwb_queue *q, gwb_pass *pass, const gwb_pipe_item *items, cons
     args.items = count;
     args.more = more;
     int nx = pass->nx, ny = pass->ny;
+    gwb_cuda_note(q, "a pipeline");
     void *single[] = {&args, (void *)items, &nx, &ny}, *many[] = {&args, &nx, &ny};
     const int bx = 32, by = 4;
     return gwb_cuda_check(gwb_cuda.LaunchKernel(pass->kernel[batch], (unsigned)((nx + bx - 1) / bx), (unsigned)((ny + by - 1) / by), (unsigned)count,

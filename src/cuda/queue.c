@@ -82,6 +82,7 @@ static void reached(gwb_queue *q, uint64_t seq)
     cuda_queue *c = q->impl;
     if (c->done < seq)
         c->done = seq;
+    gwb_cuda_note_done(q, c->done);
     while (c->first && c->first->seq <= c->done)
         unlist_first(q);
 }
@@ -191,7 +192,7 @@ int gwb_cuda_queue_open(gwb_queue *q, const gwb_stream_params *params)
     return 0;
 }
 
-void gwb_cuda_queue_close(gwb_queue *q)
+static void close_handles(gwb_queue *q)
 {
     CUDA_SCOPE(q->dev);
     cuda_queue *c = q->impl;
@@ -199,6 +200,18 @@ void gwb_cuda_queue_close(gwb_queue *q)
         unlist_first(q);    // an event may be recorded elsewhere although it was not reached here
     if (!q->foreign)
         gwb_cuda.StreamDestroy(gwb_cuda_stream(q));     // what it holds still runs
+}
+
+void gwb_cuda_queue_close(gwb_queue *q)
+{
+    cuda_queue *c = q->impl;
+    if (!gwb_queue_lost(q))
+        close_handles(q);
+    while (c->first) {      // of a lost queue: its events went with their context
+        mark *next = c->first->next;
+        free(c->first);
+        c->first = next;
+    }
     pthread_mutex_destroy(&c->lock);
     free(c);
 }

@@ -17,6 +17,7 @@
     _(DeviceCanAccessPeer, "cuDeviceCanAccessPeer", (int *can, CUdevice device, CUdevice peer)) \
     _(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext *context, CUdevice device)) \
     _(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice device)) \
+    _(DevicePrimaryCtxReset, "cuDevicePrimaryCtxReset_v2", (CUdevice device)) \
     _(CtxGetCurrent, "cuCtxGetCurrent", (CUcontext *context)) \
     _(CtxSetCurrent, "cuCtxSetCurrent", (CUcontext context)) \
     _(CtxSynchronize, "cuCtxSynchronize", (void)) \
@@ -44,6 +45,10 @@
     _(Memcpy3DPeerAsync, "cuMemcpy3DPeerAsync", (const gwb_cuda_copy3d_peer *copy, CUstream stream)) \
     _(ModuleLoadData, "cuModuleLoadData", (CUmodule *module, const void *image)) \
     _(ModuleGetFunction, "cuModuleGetFunction", (CUfunction *function, CUmodule module, const char *name)) \
+    _(ModuleGetGlobal, "cuModuleGetGlobal_v2", (CUdeviceptr *where, size_t *bytes, CUmodule module, const char *name)) \
+    _(ModuleUnload, "cuModuleUnload", (CUmodule module)) \
+    _(FuncGetAttribute, "cuFuncGetAttribute", (int *value, int attribute, CUfunction function)) \
+    _(FuncSetAttribute, "cuFuncSetAttribute", (CUfunction function, int attribute, int value)) \
     _(LaunchKernel, "cuLaunchKernel", (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, \
       unsigned int block_y, unsigned int block_z, unsigned int shared, CUstream stream, void **params, void **extra)) \
     _(LaunchHostFunc, "cuLaunchHostFunc", (CUstream stream, void (*fn)(void *), void *arg))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The host device: memory, and streams that are real queues, each with a worker thread of its own.
 #include "device.h"
+#include "host/kernel.h"
 #include "host/kernels.h"
 #include "host/parallel.h"
 #include "stream.h"
@@ -53,6 +54,7 @@ static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t all_ended = PTHREAD_COND_INITIALIZER;
 static job *ended_waits;
 static int64_t outstanding;     // jobs enqueued and not ended, over all queues
+static char fault[640];         // of work that failed, until a waiting call takes it; "" where there is none
 
 // Under gwb_lock.
 static void release_ended(void)
@@ -67,6 +69,26 @@ static void release_ended(void)
         gwb_queue_release(j->wait.queue);
         free(j);
     }
+}
+
+// ---- failures of work under way
+
+void gwb_host_fault(const char *text)
+{
+    pthread_mutex_lock(&ended_lock);
+    if (!fault[0])
+        snprintf(fault, sizeof fault, "%s", text);
+    pthread_mutex_unlock(&ended_lock);
+}
+
+static int take_fault(void)
+{
+    char text[sizeof fault];
+    pthread_mutex_lock(&ended_lock);
+    memcpy(text, fault, sizeof fault);
+    fault[0] = 0;
+    pthread_mutex_unlock(&ended_lock);
+    return text[0] ? gwb_fail(GWB_DEVICE, "host: %s", text) : 0;
 }
 
 // ---- jobs
@@ -118,9 +140,21 @@ static void run_copy(job *j)
     }
 }
 
+static void wait_done(host_queue *h, uint64_t seq)
+{
+    pthread_mutex_lock(&h->lock);
+    while (h->done < seq)
+        pthread_cond_wait(&h->ended, &h->lock);
+    pthread_mutex_unlock(&h->lock);
+}
+
 static void run_wait(job *j)
 {
-    j->wait.queue->dev->ops->queue_wait(j->wait.queue, j->wait.seq);
+    gwb_queue *q = j->wait.queue;
+    if (q->dev->ops == &gwb_host_ops)
+        wait_done(q->impl, j->wait.seq);        // a failure is for whoever waits in a call
+    else
+        q->dev->ops->queue_wait(q, j->wait.seq);
 }
 
 static void run_call(job *j)
@@ -328,12 +362,8 @@ static int host_queue_done(gwb_queue *q, uint64_t seq)
 
 static int host_queue_wait(gwb_queue *q, uint64_t seq)
 {
-    host_queue *h = q->impl;
-    pthread_mutex_lock(&h->lock);
-    while (h->done < seq)
-        pthread_cond_wait(&h->ended, &h->lock);
-    pthread_mutex_unlock(&h->lock);
-    return 0;
+    wait_done(q->impl, seq);
+    return take_fault();
 }
 
 static int host_queue_after(gwb_queue *q, gwb_queue *other, uint64_t seq)
@@ -358,7 +388,7 @@ static int host_synchronize(gwb_device *d)
     while (outstanding > 0)
         pthread_cond_wait(&all_ended, &ended_lock);
     pthread_mutex_unlock(&ended_lock);
-    return 0;
+    return take_fault();
 }
 
 static int host_event_open(gwb_event *e, gwb_device *d)
@@ -467,6 +497,12 @@ static int host_call(gwb_queue *q, void (*fn)(void *), void *arg)
     return enqueue(q, j);
 }
 
+// The queues live on until their streams are closed; memory is the heap's.
+static void host_reset(gwb_device *d)
+{
+    (void)d;
+}
+
 const gwb_device_ops gwb_host_ops = {
     .open = host_open, .memory = host_memory, .alloc = host_alloc, .release = host_release, .synchronize = host_synchronize,
     .queue_open = host_queue_open, .queue_close = host_queue_close, .queue_retire = host_queue_retire,
@@ -474,4 +510,5 @@ const gwb_device_ops gwb_host_ops = {
     .event_open = host_event_open, .event_close = host_event_close, .event_record = host_event_record, .event_after = host_event_after,
     .event_query = host_event_query, .event_wait = host_event_wait, .event_elapsed = host_event_elapsed,
     .copy = host_copy, .launch = host_launch, .sleep = host_sleep, .call = host_call,
+    .kernel_open = gwb_host_kernel_open, .kernel_close = gwb_host_kernel_close, .kernel_launch = gwb_host_kernel_launch, .reset = host_reset,
 };
