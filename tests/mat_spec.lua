@@ -406,6 +406,25 @@ helper.each_device(function(name)
         end)
     end)
 
+    describe("more than 2^31 bytes", function()
+        it("are filled, copied and read to the last one", function()
+            if gpu.memory().free < 8e9 then
+                return pending("wants 8 GB of free memory")
+            end
+            local w, h = 2 ^ 16 + 16, 2 ^ 15 + 1
+            local m = gpu.mat(w, h, "u8", {fill = 7})
+            assert.is_true(m.bytes > 2 ^ 31)
+            m:roi(w - 3, h - 1, 3, 1):upload("\1\2\3")
+            assert.same({{7, 1, 2, 3}}, m:roi(w - 4, h - 1, 4, 1):totable())
+            local last = gpu.mat(16, 2, "u8", {fill = 0})
+            gpu.copy(last, m:roi(w - 16, h - 2, 16, 2))
+            assert.same({{7, 7}, {2, 3}}, last:cols(14, 2):totable())
+            raises("LIMIT", "2147483647", m.download, m)
+            m:close()
+            gpu.trim()
+        end)
+    end)
+
     describe("gpu.host_mat", function()
         it("is host memory with a mat's interface, and copies both ways", function()
             local h = gpu.host_mat(7, 5, "u8x3", {fill = 4})
