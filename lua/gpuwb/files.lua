@@ -63,7 +63,7 @@ local function place(op, picture, position, stream)
     local name = ffi.string(picture.format)
     if name == "" then
         local p = picture.plane[0]
-        local m = mat.allocate(op, position, p.width, p.height, p.type, p.channels)
+        local m = mat.allocate(op, position, p.width, p.height, p.type, p.channels, true)
         check.status(C.gwb_upload(m, p.data, p.step, stream), op)
         return m
     end
@@ -92,9 +92,9 @@ end
 
 --- gpu.load(path [, {device=, stream=, strict=, orient=, scale=, frame=}]) -> image, or mat from npy; and what is wrong with it, with strict=false.
 -- The content tells the format, not the name: PNG (1 to 16 bits) JPEG BMP TGA GIF (first frame) PSD HDR QOI PNM (P1 to P7) PFM give an image as it is
--- in the file, on the current device; an npy gives a mat always (a packed frame, a matrix: see m:planes); y4m gives an image with the tags that the
--- file has. strict=false: a damaged or cut file gives what is there. orient=false: an EXIF orientation is not applied. scale=false: PNM samples stay
--- as they are, else their maximum becomes 255 or 65535. frame: of a y4m, from 0. "-" is standard input. Raw frames: gpu.load_raw.
+-- in the file, on the current device; an npy always gives a mat with tight rows (a packed frame, a matrix: see m:planes); y4m gives an image with the
+-- tags that the file has. strict=false: a damaged or cut file gives what is there. orient=false: an EXIF orientation is not applied. scale=false: PNM
+-- samples stay as they are, else their maximum becomes 255 or 65535. frame: of a y4m, from 0. "-" is standard input. Raw frames: gpu.load_raw.
 function public.load(path, opts)
     local op = "gpu.load"
     check.path(op, "path", path)

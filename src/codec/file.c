@@ -88,8 +88,10 @@ static ssize_t quiet_write(int fd, const void *bytes, size_t size)
     pthread_sigmask(SIG_BLOCK, &quiet, &before);
     ssize_t written = write(fd, bytes, size);
     int error = errno;
-    if (written < 0 && (error == EPIPE || error == EFBIG) && !sigismember(&before, error == EPIPE ? SIGPIPE : SIGXFSZ)) {
-        sigtimedwait(&quiet, NULL, &(struct timespec){0});
+    if (written < (ssize_t)size) { // a write that is cut short sends the signal too; one that the caller blocks is the caller's
+        if (sigismember(&before, SIGPIPE)) sigdelset(&quiet, SIGPIPE);
+        if (sigismember(&before, SIGXFSZ)) sigdelset(&quiet, SIGXFSZ);
+        while (sigtimedwait(&quiet, NULL, &(struct timespec){0}) > 0) continue;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;

@@ -160,7 +160,7 @@ int gwb_frames_take(gwb_frames *frames, gwb_picture *out)
         frames->block = NULL;
         rc = 0;
     } else if (rc == 0) {
-        rc = gwb_refuse(&frames->in, GWB_BAD_FILE, "no whole frame %" PRId64 " in it; frames count from 0", frames->index);
+        rc = gwb_refuse(&frames->in, frames->index ? GWB_BAD_ARGUMENT : GWB_BAD_FILE, "no whole frame %" PRId64 "; frames count from 0", frames->index);
     }
     gwb_frames_close(frames);
     return rc;

@@ -110,5 +110,15 @@ int gwb_jpg_decode(const gwb_input *in, gwb_picture *out)
     out->width = f.width;
     out->height = f.height;
     out->orientation = f.orientation;
-    return gwb_stb_decode(in, out, GWB_U8, true);
+    if (f.complete) return gwb_stb_decode(in, out, GWB_U8, true);
+    // stb_image fills the rest with gray where the end mark comes early, and gives up where there is none.
+    gwb_bytes closed = {0};
+    gwb_bytes_add(&closed, in->bytes, in->size);
+    rc = gwb_bytes_add(&closed, "\xff\xd9", 2);
+    gwb_input with_end = *in;
+    with_end.bytes = closed.data;
+    with_end.size = closed.size;
+    if (rc == 0) rc = gwb_stb_decode(&with_end, out, GWB_U8, true);
+    gwb_bytes_free(&closed);
+    return rc;
 }

@@ -102,7 +102,17 @@ static void fence_close(fence *f)
 #define STBIW_FREE(memory) fence_free(memory)
 #define STB_IMAGE_WRITE_STATIC
 #define STB_IMAGE_WRITE_IMPLEMENTATION
+// Its JPEG writer shifts bits out at the top, as it means to: no report of the undefined-behaviour sanitizer.
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((no_sanitize("shift"))), apply_to = function)
 #include <stb_image_write.h>
+#pragma clang attribute pop
+#else
+#pragma GCC diagnostic ignored "-Wattributes" // on variables
+#define static __attribute__((no_sanitize("shift"))) static
+#include <stb_image_write.h>
+#undef static
+#endif
 #pragma GCC diagnostic pop
 
 // Bytes are needed that are not there. A lenient reader gets zeros, on which stb's HDR decoder would turn forever.
@@ -154,7 +164,7 @@ int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *
     if (setjmp(f.escape) == 0) {
         ok = stbi_info_from_memory(in->bytes, (int)in->size, &w, &h, &n);
         *width = w;
-        *height = h < 0 ? -h : h; // a BMP whose top row comes first
+        *height = h < 0 && h > INT_MIN ? -h : h; // a BMP whose top row comes first
         *channels = n;
     }
     fence_close(&f);

@@ -143,12 +143,18 @@ int gwb_y4m_encode(const gwb_picture *p, const gwb_write_params *params, gwb_byt
 int gwb_raw_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
 {
     (void)params;
+    int format = p->format[0] ? gwb_format_find(p->format, NULL, NULL) : -1;
     for (int i = 0; i < p->planes; i++) {
         const gwb_plane *plane = &p->plane[i];
-        int64_t row = (int64_t)plane->width * plane->channels * gwb_type_size(plane->type);
-        uint8_t *to = gwb_bytes_room(out, row * plane->height);
+        gwb_plane_info info;
+        int64_t row = (int64_t)plane->width * plane->channels * gwb_type_size(plane->type), step = row;
+        if (format >= 0 && gwb_format_plane(format, i, p->width, p->height, &info) == 0 && info.step > row) step = info.step; // v210 pads its rows
+        uint8_t *to = gwb_bytes_room(out, step * plane->height);
         if (!to) return GWB_OUT_OF_MEMORY;
-        for (int32_t y = 0; y < plane->height; y++) memcpy(to + y * row, plane->data + y * plane->step, (size_t)row);
+        for (int32_t y = 0; y < plane->height; y++, to += step) {
+            memcpy(to, plane->data + y * plane->step, (size_t)row);
+            memset(to + row, 0, (size_t)(step - row));
+        }
     }
     return 0;
 }

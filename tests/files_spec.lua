@@ -1,0 +1,781 @@
+-- SPDX-License-Identifier: MIT
+-- Picture and frame files: the right pixels or a clear error, and never a success that did not happen.
+local gpu = require "gpuwb"
+local ffi = require "ffi"
+local helper = require "tests.helper"
+local make = require "tests.pictures"
+local raises = helper.raises
+
+local folder
+
+setup(function()
+    folder = helper.run("mktemp -d"):gsub("\n", "")
+end)
+teardown(function()
+    helper.run("rm -rf '" .. folder .. "'")
+end)
+
+local function write(name, text)
+    local path = folder .. "/" .. name
+    local file = assert(io.open(path, "wb"))
+    file:write(text)
+    file:close()
+    return path
+end
+
+local function read(path)
+    local file = assert(io.open(path, "rb"))
+    local text = file:read("*a")
+    file:close()
+    return text
+end
+
+-- A mat, or an image's first plane.
+local function first(obj)
+    return type(obj) == "table" and obj.planes[1] or obj
+end
+
+local function at(obj, x, y)
+    return {first(obj):at(x, y)}
+end
+
+local function pixels(obj)
+    return first(obj):download()
+end
+
+-- Runs code in a gpuwb of its own; output, exit status.
+local function child(code, before)
+    return helper.run((before or "") .. helper.command() .. " -e '" .. code:gsub("'", "'\\''") .. "'")
+end
+
+helper.each_device(function(name)
+    describe("PNG", function()
+        it("keeps 16 bits (S1, S5, S8)", function()
+            local one = gpu.decode(make.png(1, 1, 16, 0, {"\x12\x34"}))
+            assert.equal("gray16le", one.format)
+            assert.same({0x1234}, at(one, 0, 0))
+            local ramp = gpu.decode(make.png(4, 1, 16, 0, {"\0\0\1\0\2\0\xff\xff"}))
+            assert.same({{0, 256, 512, 65535}}, ramp.planes[1]:totable())
+            assert.equal("rgba64le", gpu.decode(make.png(1, 1, 16, 6, {"12345678"})).format)
+        end)
+
+        it("widens fewer than 8 bits to all of the range (S2)", function()
+            assert.same({{0, 85, 170, 255}}, gpu.decode(make.png(4, 1, 2, 0, {"\x1b"})).planes[1]:totable())
+            assert.same({{51, 204}}, gpu.decode(make.png(2, 1, 4, 0, {"\x3c"})).planes[1]:totable())
+            assert.same({{0, 255}}, gpu.decode(make.png(2, 1, 1, 0, {"\x40"})).planes[1]:totable())
+        end)
+
+        it("gives a palette's colours, and its alpha where it has one (S4)", function()
+            local palette = make.chunk("PLTE", ("\0"):rep(15) .. "\10\20\30")
+            local img = gpu.decode(make.png(1, 1, 8, 3, {"\5"}, palette))
+            assert.equal("rgb24", img.format)
+            assert.same({10, 20, 30}, at(img, 0, 0))
+            local clear = gpu.decode(make.png(1, 1, 8, 3, {"\5"}, palette .. make.chunk("tRNS", "\255\255\255\255\255\9")))
+            assert.equal("rgba", clear.format)
+            assert.same({10, 20, 30, 9}, at(clear, 0, 0))
+        end)
+
+        it("keeps colours under zero alpha (S26)", function()
+            assert.same({10, 20, 30, 0}, at(gpu.decode(make.png(1, 1, 8, 6, {"\10\20\30\0"})), 0, 0))
+        end)
+
+        it("refuses a wrong CRC, and gives the picture with strict=false (S18)", function()
+            local good = make.png(2, 1, 8, 0, {"\7\9"})
+            local at_pixel = good:find("IDAT", 1, true) + 4 + 8
+            local bad = good:sub(1, at_pixel - 1) .. "\8" .. good:sub(at_pixel + 1)
+            raises("BAD_FILE", {"CRC", "IDAT"}, gpu.decode, bad)
+            local img, warning = gpu.decode(bad, {strict = false})
+            assert.same({8}, at(img, 0, 0))
+            assert.truthy(warning:find("CRC", 1, true))
+            local _, silent = gpu.decode(good, {strict = false})
+            assert.is_nil(silent)
+        end)
+
+        it("says what is wrong with a damaged one", function()
+            local good = make.png(2, 1, 8, 0, {"\7\9"})
+            raises("BAD_FILE", "truncated PNG", gpu.decode, good:sub(1, -13))
+            raises("BAD_FILE", {"truncated PNG", "IDAT"}, gpu.decode, good:sub(1, -20))
+            raises("BAD_FILE", "text mode", gpu.decode, (good:gsub("\r\n", "\n", 1)))
+            raises("BAD_FILE", "colour type 1", gpu.decode, make.png(1, 1, 8, 1, {"\0"}))
+            raises("BAD_FILE", "99 bits", gpu.decode, make.png(1, 1, 99, 2, {"\0"}))
+            raises("BAD_FILE", "0x1 pixels", gpu.decode, make.png(0, 1, 8, 0, {""}))
+            raises("BAD_FILE", "no pixels", gpu.decode, good:sub(1, 33) .. make.chunk("IEND", ""))
+        end)
+
+        it("is written with 1 to 4 channels of 8 and 16 bits (W10, W11)", function()
+            for channels = 1, 4 do
+                for _, kind in ipairs {"u8", "u16"} do
+                    local m = gpu.mat(5, 3, kind .. "x" .. channels)
+                    m:upload(helper.bytes(m.bytes, channels))
+                    local img = gpu.decode(gpu.encode(m, "png"))
+                    assert.equal(m.type, img.planes[1].type)
+                    assert.equal(m:download(), pixels(img))
+                end
+            end
+            local m = gpu.mat(4, 1, "u16"):upload {0, 1, 256, 65535}
+            assert.same({{0, 1, 256, 65535}}, gpu.decode(gpu.encode(m, "png", {level = 1})).planes[1]:totable())
+        end)
+
+        it("of a size that compresses comes back, every filter and level", function()
+            local m = gpu.mat(301, 97, "u8x3")
+            local bytes = ffi.new("uint8_t[?]", m.bytes)
+            for y = 0, 96 do
+                for x = 0, 300 do
+                    for c = 0, 2 do
+                        bytes[(y * 301 + x) * 3 + c] = (x * (c + 1) + y * y / 7 + (y < 30 and x * y or 0)) % 256
+                    end
+                end
+            end
+            m:upload(bytes)
+            for _, level in ipairs {1, 8, 12} do
+                local file = gpu.encode(m, "png", {level = level})
+                assert.equal(m:download(), pixels(gpu.decode(file)))
+                assert.is_true(#file < m.bytes / 2)
+            end
+        end)
+    end)
+
+    describe("JPEG", function()
+        local gray = {{{10}, {200}, {90}}, {{250}, {3}, {128}}}
+
+        it("has the right pixels, baseline and progressive (S15)", function()
+            for _, sof in ipairs {0xc0, 0xc2} do
+                local img = gpu.decode(make.jpg(17, 9, gray, {sof = sof}))
+                assert.equal("gray", img.format)
+                assert.same({10, 200, 90, 128}, {img.planes[1]:at(7, 7), img.planes[1]:at(8, 0), img.planes[1]:at(16, 0), img.planes[1]:at(16, 8)})
+                local rgb = gpu.decode(make.jpg(8, 8, {{{100, 90, 200}}}, {sof = sof}))
+                assert.equal("rgb24", rgb.format)
+                for c, want in ipairs {201, 62, 33} do   -- BT.601, full range
+                    assert.is_true(math.abs(at(rgb, 3, 3)[c] - want) <= 1)
+                end
+            end
+        end)
+
+        it("is turned as EXIF says, unless orient=false (S20)", function()
+            local corner = {[1] = 10, [2] = 90, [3] = 128, [4] = 250, [5] = 10, [6] = 250, [7] = 128, [8] = 90}
+            for orientation, want in ipairs(corner) do
+                local file = make.jpg(17, 9, gray, {before = make.exif(orientation, orientation % 2 == 0)})
+                local img = gpu.decode(file)
+                assert.same(orientation < 5 and {17, 9} or {9, 17}, {img.width, img.height})
+                assert.equal(want, img.planes[1]:at(0, 0))
+                local plain = gpu.decode(file, {orient = false})
+                assert.same({17, 9, 10}, {plain.width, plain.height, plain.planes[1]:at(0, 0)})
+            end
+            local up = gpu.decode(make.jpg(17, 9, gray, {before = make.exif(6)}))
+            assert.same({250, 10, 3, 200}, {up.planes[1]:at(0, 0), up.planes[1]:at(8, 0), up.planes[1]:at(0, 8), up.planes[1]:at(8, 8)})
+        end)
+
+        it("turns colour pictures too", function()
+            local file = make.jpg(8, 16, {{{100, 128, 128}}, {{30, 128, 128}}}, {before = make.exif(8)})
+            local img = gpu.decode(file)
+            assert.same({16, 8}, {img.width, img.height})
+            assert.same({100, 100, 100}, at(img, 0, 7))
+            assert.same({30, 30, 30}, at(img, 15, 0))
+        end)
+
+        it("is an error where it is cut, and a picture with strict=false (S17)", function()
+            local file = make.jpg(17, 9, gray)
+            for _, part in ipairs {1, math.ceil(#file / 10), math.floor(#file / 2)} do
+                raises("BAD_FILE", "truncated", gpu.decode, file:sub(1, -1 - part))
+            end
+            local img, warning = gpu.decode(file:sub(1, -3), {strict = false})
+            assert.same({17, 9}, {img.width, img.height})
+            assert.truthy(warning:find("truncated", 1, true))
+        end)
+
+        it("of a coding that is not read is named (S16)", function()
+            raises("UNSUPPORTED", "arithmetic", gpu.decode, make.jpg(8, 8, {{{1}}}, {sof = 0xc9}))
+            raises("UNSUPPORTED", "lossless", gpu.decode, make.jpg(8, 8, {{{1}}}, {sof = 0xc3}))
+        end)
+
+        it("in CMYK has right colours or is refused (S14)", function()
+            local cyan = {{{0, 255, 255, 255}}}      -- Adobe stores it inverted
+            assert.same({0, 255, 255}, at(gpu.decode(make.jpg(8, 8, cyan, {app14 = 0})), 4, 4))
+            raises("UNSUPPORTED", "CMYK", gpu.decode, make.jpg(8, 8, cyan))
+        end)
+
+        it("survives a Huffman table that is none", function()
+            local file = make.jpg(8, 8, {{{1}}})
+            raises("BAD_FILE", "Huffman", gpu.decode, (file:gsub("\16\1" .. ("%z"):rep(15), "\16" .. ("\255"):rep(16), 1)))
+        end)
+
+        it("of one colour stays that colour at all small sizes (W4)", function()
+            for w = 1, 17, 4 do
+                for h = 1, 17 do
+                    local m = gpu.mat(w, h, "u8x3", {fill = {200, 100, 50}})
+                    local back, want = pixels(gpu.decode(gpu.encode(m, "jpg", {quality = 95}))), m:download()
+                    assert.equal(#want, #back)
+                    for i = 1, #back do
+                        assert.is_true(math.abs(back:byte(i) - want:byte(i)) <= 2)
+                    end
+                end
+            end
+        end)
+
+        it("keeps the chroma of single columns over quality 90 only (W6)", function()
+            local stripes = gpu.mat(16, 16, "u8x3")
+            for x = 0, 15 do
+                stripes:cols(x, 1):fill(x % 2 == 0 and {255, 0, 0} or {0, 0, 255})
+            end
+            local function worst(quality)
+                local back, most = pixels(gpu.decode(gpu.encode(stripes, "jpg", {quality = quality}))), 0
+                local want = stripes:download()
+                for i = 1, #back do
+                    most = math.max(most, math.abs(back:byte(i) - want:byte(i)))
+                end
+                return most
+            end
+            assert.is_true(worst(91) < 40)
+            assert.is_true(worst(90) > 60)
+        end)
+
+        it("drops no alpha silently (W8)", function()
+            local clear = gpu.mat(8, 8, "u8x4", {fill = {255, 0, 0, 0}})
+            raises("UNSUPPORTED", {"alpha", "background="}, gpu.encode, clear, "jpg")
+            local function centre(background)
+                return at(gpu.decode(gpu.encode(clear, "jpg", {background = background, quality = 100})), 4, 4)
+            end
+            assert.same({255, 255, 255}, centre {1, 1, 1})
+            for c, want in ipairs {0, 128, 255} do
+                assert.is_true(math.abs(centre "#0080ff"[c] - want) <= 1)
+            end
+            clear:fill {255, 0, 0, 51}
+            for c, want in ipairs {51, 0, 204} do
+                assert.is_true(math.abs(centre {0, 0, 1}[c] - want) <= 1)
+            end
+            raises("BAD_ARGUMENT", "background", gpu.encode, clear, "jpg", {background = {1, 2, 3}})
+        end)
+
+        it("takes a quality of 1 to 100 (W7)", function()
+            local m = gpu.mat(8, 8, "u8", {fill = 7})
+            for _, quality in ipairs {0, 101, -1, 2.5, "90"} do
+                raises("BAD_ARGUMENT", {"quality", "1..100"}, gpu.encode, m, "jpg", {quality = quality})
+            end
+            assert.is_true(#gpu.encode(m, "jpg", {quality = 1}) > 0)
+            raises("BAD_ARGUMENT", {"quality", "jpg", "png"}, gpu.encode, m, "png", {quality = 50})
+        end)
+    end)
+
+    describe("other pictures", function()
+        it("have the right pixels", function()
+            local files = make.samples()
+            assert.same({2, 1, 0}, at(gpu.decode(files["plain.tga"]), 0, 0))         -- B, G, R in the file
+            assert.same({3, 2, 1}, at(gpu.decode(files["runs.tga"]), 3, 0))
+            assert.same({14, 13, 12}, at(gpu.decode(files["plain.bmp"]), 0, 0))      -- the last row comes first
+            assert.same({10, 9, 8}, at(gpu.decode(files["palette.bmp"]), 0, 0))
+            assert.same({9, 10, 11, 255}, at(gpu.decode(files["two.gif"]), 0, 1))    -- of the first frame (S24)
+            assert.same({{{1, 2, 3}, {1, 2, 4}, {3, 3, 4}}, {{3, 3, 4}, {3, 3, 4}, {0, 0, 0}}}, gpu.decode(files["a.qoi"]).planes[1]:totable())
+            local psd = gpu.decode(files["rgb.psd"])
+            assert.same({0, 6, 12, 255}, at(psd, 0, 0))
+            local hdr = gpu.decode(files["flat.hdr"])
+            assert.equal("rgbf32le", hdr.format)
+            assert.equal(100 * 2 ^ (103 - 136), at(hdr, 0, 0)[1])
+        end)
+
+        it("come back as they were", function()
+            local rgb = gpu.mat(7, 5, "u8x3"):upload(helper.bytes(105))
+            local rgba = gpu.mat(7, 5, "u8x4"):upload(helper.bytes(140))
+            for _, kind in ipairs {"png", "bmp", "tga", "qoi", "pnm"} do
+                assert.equal(rgb:download(), pixels(gpu.decode(gpu.encode(rgb, kind))))
+                assert.equal(rgba:download(), pixels(gpu.decode(gpu.encode(rgba, kind))))
+            end
+            local gray = gpu.mat(7, 5, "u8"):upload(helper.bytes(35))
+            assert.equal(gray:download(), pixels(gpu.decode(gpu.encode(gray, "tga"))))
+            local expanded = gpu.decode(gpu.encode(gray, "bmp"))     -- BMP has no gray: all three are the same
+            assert.same({gray:at(3, 2), gray:at(3, 2), gray:at(3, 2)}, at(expanded, 3, 2))
+            local f = gpu.mat(3, 2, "f32x3"):upload {0, 0.5, 1, 2, 4, 8, 16, 0.25, 0.125, 1, 1, 1, 0, 0, 0, 3, 5, 7}
+            assert.equal(f:download(), pixels(gpu.decode(gpu.encode(f, "pfm"))))
+            assert.same({2, 4, 8}, at(gpu.decode(gpu.encode(f, "hdr")), 1, 0))
+        end)
+
+        it("keep runs, indexes and differences of QOI apart", function()
+            local m = gpu.mat(200, 3, "u8x4")
+            local bytes = ffi.new("uint8_t[?]", m.bytes)
+            local random = helper.random(5)
+            local value = 0
+            for i = 0, 599 do
+                local change = random(8)
+                value = change < 4 and value or change < 6 and (value + random(3)) % 256 or random(256)
+                bytes[4 * i], bytes[4 * i + 1] = value, value / 2
+                bytes[4 * i + 2], bytes[4 * i + 3] = random(9) == 0 and 7 or value, random(20) == 0 and 9 or 255
+            end
+            m:upload(bytes)
+            assert.equal(m:download(), pixels(gpu.decode(gpu.encode(m, "qoi"))))
+            local still = gpu.mat(200, 3, "u8x3", {fill = 0})
+            local file = gpu.encode(still, "qoi")
+            assert.equal(14 + 10 + 8, #file)     -- 600 pixels in ten runs
+            assert.equal(still:download(), pixels(gpu.decode(file)))
+        end)
+
+        it("are written in R, G, B order whatever the image's", function()
+            local bgr = gpu.image("bgr24", 2, 1)
+            bgr.planes[1]:upload {1, 2, 3, 4, 5, 6}
+            assert.same({3, 2, 1}, at(gpu.decode(gpu.encode(bgr, "png")), 0, 0))
+            local planar = gpu.image("gbrp", 1, 1)
+            for i, v in ipairs {20, 30, 10} do
+                planar.planes[i]:fill(v)
+            end
+            assert.same({10, 20, 30}, at(gpu.decode(gpu.encode(planar, "bmp")), 0, 0))
+        end)
+
+        it("hold no YUV and no limited gray (it is converted first)", function()
+            local yuv = gpu.image("yuv420p", 4, 4)
+            raises("UNSUPPORTED", {"convert", "bt601", "yuv420p"}, yuv.save, yuv, folder .. "/x.png")
+            raises("UNSUPPORTED", "convert", gpu.encode, gpu.image("yuyv422", 4, 4), "jpg")
+            raises("UNSUPPORTED", {"limited", "full"}, gpu.encode, gpu.image("gray", 4, 4, {range = "limited"}), "png")
+            raises("UNSUPPORTED", {"f32", "u8"}, gpu.encode, gpu.mat(2, 2, "f32", {fill = 0}), "png")
+            raises("UNSUPPORTED", {"hdr", "f32"}, gpu.encode, gpu.mat(2, 2, "u8", {fill = 0}), "hdr")
+        end)
+    end)
+
+    describe("PNM and PFM", function()
+        it("are big-endian, and their maximum is white (S6)", function()
+            local img = gpu.decode("P5 2 1 65535\n\1\2\xff\0")
+            assert.equal("gray16le", img.format)
+            assert.same({{258, 65280}}, img.planes[1]:totable())
+            assert.same({{0, 128, 255}}, gpu.decode("P2\n3 1\n# nine is white\n10\n0 5 10").planes[1]:totable())
+            assert.same({{0, 32768, 65535}}, gpu.decode("P2 3 1 1000 0 500 1000").planes[1]:totable())
+            assert.same({{0, 5, 10}}, gpu.decode("P2 3 1 10 0 5 10", {scale = false}).planes[1]:totable())
+        end)
+
+        it("take comments, text and single bits (N12)", function()
+            assert.same({{0, 255, 0}, {255, 255, 0}}, gpu.decode("P1 #c\n3 # w\n2\n10 1\n001").planes[1]:totable())
+            assert.same({{0, 255, 0, 255, 0, 255, 0, 255, 0}}, gpu.decode("P4\n9 1\n\xaa\x80").planes[1]:totable())
+            assert.same({{{1, 2, 3}, {255, 0, 9}}}, gpu.decode("P3 2 1 255\n1 2 3\n255 0 9\n").planes[1]:totable())
+            assert.equal("ya8", gpu.decode("P7\nWIDTH 1\nHEIGHT 1\n# c\nDEPTH 2\nMAXVAL 255\nTUPLTYPE GRAYSCALE_ALPHA\nENDHDR\nab").format)
+        end)
+
+        it("say what is wrong", function()
+            raises("BAD_FILE", "truncated", gpu.decode, "P2 3 1 255 100 2")
+            raises("BAD_FILE", "cut or damaged", gpu.decode, "P5 300 100 255\nabc")
+            raises("BAD_FILE", "over the maximum", gpu.decode, "P5 1 1 100\n\xc8")
+            raises("BAD_FILE", "no number", gpu.decode, "P2 2 1 255 1 x")
+            raises("BAD_FILE", "maximum", gpu.decode, "P5 1 1 70000\nab")
+            assert.same({{100}}, gpu.decode("P5 1 1 100\n\xc8", {strict = false, scale = false}).planes[1]:totable())
+        end)
+
+        it("PFM begins at the bottom, and its sign tells the byte order (N11)", function()
+            local five, seven = "\0\0\xa0\x40", "\0\0\xe0\x40"
+            assert.same({{7}, {5}}, gpu.decode("Pf\n1 2\n-1.0\n" .. five .. seven).planes[1]:totable())
+            assert.same({{7}, {5}}, gpu.decode("Pf 1 2 1.0\n" .. five:reverse() .. seven:reverse()).planes[1]:totable())
+            assert.equal("Pf\n1 2\n-1.0\n" .. five .. seven, gpu.encode(gpu.mat(1, 2, "f32"):upload {7, 5}, "pfm"))
+        end)
+
+        it("are written big-endian", function()
+            assert.equal("P5\n2 1\n65535\n\1\2\xff\0", gpu.encode(gpu.mat(2, 1, "u16"):upload {258, 65280}, "pnm"))
+            local m = gpu.mat(2, 1, "u16x4"):upload(helper.bytes(16))
+            assert.equal(m:download(), pixels(gpu.decode(gpu.encode(m, "pnm"))))
+        end)
+    end)
+
+    describe("npy", function()
+        it("gives a mat of tight rows in any order, version and byte order (N1, N3)", function()
+            local bytes = "\1\2\3\4\5\6"
+            assert.same({{1, 3, 5}, {2, 4, 6}}, gpu.decode(make.npy("|u1", "(2, 3)", bytes, {fortran = true})):totable())
+            for version = 1, 3 do
+                assert.same({{1, 2, 3}, {4, 5, 6}}, gpu.decode(make.npy("|u1", "(2, 3)", bytes, {version = version})):totable())
+            end
+            local m = gpu.decode(make.npy(">u2", "(1, 3)", bytes))
+            assert.same({{258, 772, 1286}}, m:totable())
+            assert.equal("u16", m.type)
+            assert.same({{513, 1027, 1541}}, gpu.decode(make.npy("<u2", "(1, 3)", bytes)):totable())
+            assert.same({{1.5}}, gpu.decode(make.npy(">f8", "(1, 1)", "\x3f\xf8\0\0\0\0\0\0")):totable())
+            assert.same({{1, 0, 1}}, gpu.decode(make.npy("?", "(3,)", "\1\0\1")):totable())
+            assert.is_true(gpu.decode(make.npy("|u1", "(2, 3)", bytes)):is_contiguous())
+            -- (2, 3, 2) in Fortran order: element [i, j, k] is number i + 2 j + 6 k
+            local deep = gpu.decode(make.npy("|u1", "(2, 3, 2)", helper.bytes(12), {fortran = true}))
+            assert.same({3, 2, 2}, {deep.width, deep.height, deep.channels})
+            assert.same({helper.bytes(12):byte(1 + 1 + 2 * 2), helper.bytes(12):byte(1 + 1 + 2 * 2 + 6)}, at(deep, 2, 1))
+        end)
+
+        it("makes mats of all shapes", function()
+            local function shape(text, n)
+                local m = gpu.decode(make.npy("|i1", text, ("x"):rep(n)))
+                return {m.width, m.height, m.channels}
+            end
+            assert.same({1, 1, 1}, shape("()", 1))
+            assert.same({5, 1, 1}, shape("(5,)", 5))
+            assert.same({4, 3, 1}, shape("(3, 4)", 12))
+            assert.same({4, 3, 3}, shape("(3, 4, 3)", 36))
+            assert.same({5, 12, 1}, shape("(3, 4, 5)", 60))
+            assert.same({4, 6, 2}, shape("(2L, 3L, 4L, 2L)", 48))
+        end)
+
+        it("refuses what is no matrix", function()
+            local records = make.npy("|u1", "(1,)", "x"):gsub("'|u1'", "[('x', '<f4'), ('y', '<f4')]")
+            raises("UNSUPPORTED", "structured", gpu.decode, records)
+            raises("UNSUPPORTED", "<c8", gpu.decode, make.npy("<c8", "(1,)", ("x"):rep(8)))
+            raises("UNSUPPORTED", "<i8", gpu.decode, make.npy("<i8", "(1,)", ("x"):rep(8)))
+            raises("UNSUPPORTED", "version 4", gpu.decode, make.npy("|u1", "(1,)", "x", {version = 4}))
+            raises("BAD_FILE", {"cut", "100x1"}, gpu.decode, make.npy("|u1", "(100,)", "x"))
+            raises("BAD_FILE", "header", gpu.decode, make.npy("|u1", "(1, -2)", "x"))
+            raises("BAD_FILE", "0x3", gpu.decode, make.npy("|u1", "(3, 0)", "x"))
+        end)
+
+        it("is written with its numbers at a multiple of 64 (N7)", function()
+            local file = gpu.encode(gpu.mat(5, 3, "u16", {fill = 7}), "npy")
+            assert.equal(1, file:find("\x93NUMPY\1\0\118\0{'descr': '<u2', 'fortran_order': False, 'shape': (3, 5), } ", 1, true))
+            assert.equal("\n\7\0", file:sub(128, 130))
+            assert.equal(128 + 30, #file)
+            assert.truthy(gpu.encode(gpu.mat(2621, 1, "u8", {fill = 0}), "npy"):find("(1, 2621)", 1, true))      -- (N5)
+        end)
+
+        it("keeps every element type and channel", function()
+            for _, element in ipairs {"u8", "i8", "u16", "i16", "u32", "i32", "f16", "f32", "f64"} do
+                for channels = 1, 4 do
+                    local kind = channels > 1 and element .. "x" .. channels or element
+                    local m = gpu.mat(3, 2, kind)
+                    m:upload(helper.bytes(m.bytes))
+                    local back = gpu.decode(gpu.encode(m, "npy"))
+                    assert.equal(kind, back.type)
+                    assert.equal(m:download(), back:download())
+                end
+            end
+        end)
+
+        it("holds a frame as a decoder's array", function()
+            local frame = gpu.mat(4, 6, "u8", {packed = true}):upload(helper.bytes(24))
+            local img = frame:planes("yuv420p", 4, 4)
+            assert.equal(gpu.encode(frame, "npy"), gpu.encode(img, "npy"))
+            raises("UNSUPPORTED", "whole rows", gpu.encode, gpu.image("yuv420p", 5, 3), "npy")
+        end)
+    end)
+
+    describe("y4m and raw frames", function()
+        it("round sizes up (N9, Y2)", function()
+            local img = gpu.decode(make.y4m("W19 H19 F25:1 C420", {helper.bytes(561)}))
+            assert.same({10, 10, 10, 10}, {img.planes[2].width, img.planes[2].height, img.planes[3].width, img.planes[3].height})
+            assert.equal(helper.bytes(561):sub(362, 461), img.planes[2]:download())
+            assert.equal(helper.bytes(561):sub(462), img.planes[3]:download())
+            raises("BAD_FILE", {"truncated", "561"}, gpu.decode, make.y4m("W19 H19", {("x"):rep(560)}))
+        end)
+
+        it("carry siting and range, in any order of the parameters", function()
+            local function tags(parameters, n)
+                local img = gpu.decode(make.y4m(parameters, {("x"):rep(n or 6)}))
+                return {img.format, img.siting or "-", img.range or "-"}
+            end
+            assert.same({"yuv420p", "-", "-"}, tags "W2 H2")
+            assert.same({"yuv420p", "center", "full"}, tags "XCOLORRANGE=FULL C420jpeg H2 W2 Ip A1:1 F25:1")
+            assert.same({"yuv420p", "left", "limited"}, tags "W2 H2 C420mpeg2 XYSCSS=420MPEG2 XCOLORRANGE=LIMITED")
+            assert.same({"yuv420p", "topleft", "-"}, tags "W2 H2 C420paldv")
+            assert.same({"yuv420p10le", "-", "-"}, tags("W2 H2 C420p10", 12))
+            assert.same({"yuv422p", "-", "-"}, tags("W2 H2 C422", 8))
+            assert.same({"yuv444p12le", "-", "-"}, tags("W2 H2 C444p12", 24))
+            assert.same({"yuva444p", "-", "-"}, tags("W2 H2 C444alpha", 16))
+            assert.same({"yuv411p", "-", "-"}, tags("W4 H2 C411", 12))
+            assert.same({"gray", "-", "-"}, tags("W2 H2 Cmono", 4))
+            assert.same({"gray10le", "-", "-"}, tags("W2 H2 Cmono10", 8))
+            raises("UNSUPPORTED", {"420p20", "420p10"}, tags, "W2 H2 C420p20")
+            raises("BAD_FILE", "size", tags, "W0 H2")
+            raises("BAD_FILE", "no size", tags, "H2")
+        end)
+
+        it("are written with their tags, and come back", function()
+            for _, siting in ipairs {"left", "center", "topleft", false} do
+                local img = gpu.image("yuv420p", 5, 3, {siting = siting or nil, range = "full"})
+                for i, p in ipairs(img.planes) do
+                    p:upload(helper.bytes(p.bytes, i))
+                end
+                local back = gpu.decode(gpu.encode(img, "y4m", {rate = "30000/1001"}))
+                assert.same({"yuv420p", siting or nil, "full"}, {back.format, back.siting, back.range})
+                for i, p in ipairs(img.planes) do
+                    assert.equal(p:download(), back.planes[i]:download())
+                end
+            end
+            assert.truthy(gpu.encode(gpu.image("gray", 2, 2), "y4m", {rate = 50}):find("F50:1 Ip A1:1 Cmono\nFRAME\n", 1, true))
+            assert.truthy(gpu.encode(gpu.image("yuv422p10le", 2, 2), "y4m"):find(" C422p10\n", 1, true))
+            raises("UNSUPPORTED", {"nv12", "convert"}, gpu.encode, gpu.image("nv12", 2, 2), "y4m")
+            raises("UNSUPPORTED", "matrix", gpu.encode, gpu.mat(2, 2, "u8", {fill = 0}), "y4m")
+        end)
+
+        it("are read one after the other", function()
+            local frames = {helper.bytes(6, 1), helper.bytes(6, 2), helper.bytes(6, 3)}
+            local path = write("three.y4m", make.y4m("W2 H2", frames))
+            local seen = {}
+            for img, n in gpu.frames(path, {matrix = "bt709"}) do
+                seen[#seen + 1] = n
+                assert.equal(frames[n + 1]:sub(1, 4), img.planes[1]:download())
+                assert.equal("bt709", img.matrix)
+            end
+            assert.same({0, 1, 2}, seen)
+            assert.equal(frames[3]:sub(6), gpu.load(path, {frame = 2}).planes[3]:download())
+            raises("BAD_ARGUMENT", "frame 3", gpu.load, path, {frame = 3})
+            for img, n in gpu.frames(path, {frame = 2}) do
+                assert.same({2, 2}, {n, img.width})
+            end
+            local list = {}
+            for img in gpu.frames(path) do
+                list[#list + 1] = img
+            end
+            gpu.save(list, folder .. "/again.y4m")
+            gpu.save(list, folder .. "/again.yuv")
+            assert.equal(table.concat(frames), read(folder .. "/again.yuv"))
+            local count = 0
+            for img, n in gpu.frames(folder .. "/again.y4m") do
+                count = count + 1
+                assert.equal(frames[n + 1]:sub(5, 5), img.planes[2]:download())
+            end
+            assert.equal(3, count)
+            raises("UNSUPPORTED", "one picture", gpu.save, list, folder .. "/again.npy")
+        end)
+
+        it("are errors where they are cut", function()
+            local path = write("cut.y4m", make.y4m("W2 H2", {"abcdef", "abc"}))
+            local count = 0
+            raises("BAD_FILE", {"frame 1", "3 of 6"}, function()
+                for _ in gpu.frames(path) do
+                    count = count + 1
+                end
+            end)
+            assert.equal(1, count)
+            for _, n in gpu.frames(path, {strict = false}) do
+                count = count + n + 1
+            end
+            assert.equal(2, count)
+            raises("BAD_FILE", "FRAME", function()
+                for _ in gpu.frames(write("odd.y4m", make.y4m("W2 H2", {"abcdefgh"}))) do
+                    count = count + 1
+                end
+            end)
+        end)
+
+        it("raw, must be a whole number, unless one is named (Y19)", function()
+            local path = write("half.yuv", helper.bytes(1402))   -- two frames and a half of 561 bytes
+            raises("BAD_FILE", {"1402", "561"}, gpu.load_raw, path, "yuv420p", 19, 19)
+            local img = gpu.load_raw(path, "yuv420p", 19, 19, {frame = 1, matrix = "bt601"})
+            assert.equal(helper.bytes(1402):sub(562, 562 + 360), img.planes[1]:download())
+            assert.equal("bt601", img.matrix)
+            raises("BAD_ARGUMENT", "frame 2", gpu.load_raw, path, "yuv420p", 19, 19, {frame = 2})
+            local count = 0
+            for _ in gpu.frames(path, {format = "yuv420p", width = 19, height = 19, strict = false}) do
+                count = count + 1
+            end
+            assert.equal(2, count)
+            raises("BAD_FILE", "561", gpu.frames, path, {format = "yuv420p", width = 19, height = 19})
+        end)
+
+        it("raw, come back in every format", function()
+            for _, format in ipairs {"yuv420p", "nv12", "yuyv422", "v210", "p010le", "rgb24", "gbrp", "gray", "yuva420p"} do
+                local img = gpu.image(format, 7, 5)
+                for i, p in ipairs(img.planes) do
+                    p:upload(helper.bytes(p.bytes, i))
+                end
+                local path = folder .. "/" .. format .. ".yuv"
+                img:save(path)
+                local back = gpu.load_raw(path, format, 7, 5)
+                for i, p in ipairs(img.planes) do
+                    assert.equal(p:download(), back.planes[i]:download(), format)
+                end
+            end
+            local yv12 = gpu.load_raw(write("yv12.yuv", "abcdVU"), "yv12", 2, 2)
+            assert.same({("U"):byte(), ("V"):byte()}, {yv12.planes[2]:at(0, 0), yv12.planes[3]:at(0, 0)})
+        end)
+
+        it("come from a pipe", function()
+            local path = write("pipe.y4m", make.y4m("W2 H2", {"abcdef", "ghijkl"}))
+            local out = child([[for img, n in gpu.frames("-") do io.write(n, img.planes[1]:download(), " ") end]], "cat '" .. path .. "' | ")
+            assert.equal("0abcd 1ghij ", out)
+        end)
+    end)
+
+    describe("a file", function()
+        it("is written as a packed copy of a region would be (W9)", function()
+            local cases = {{"u8x3", "png jpg bmp tga qoi pnm npy yuv"}, {"u8", "png jpg tga"}, {"f32x3", "hdr pfm npy"}, {"u16x4", "png pnm"}}
+            for _, case in ipairs(cases) do
+                local parent = gpu.mat(40, 30, case[1])
+                local values = {}
+                for i = 1, 40 * 30 * parent.channels do
+                    values[i] = i * 7 % 251
+                end
+                parent:upload(values)
+                local roi = parent:roi(3, 2, 17, 11)
+                for kind in case[2]:gmatch("%S+") do
+                    assert.equal(gpu.encode(roi:clone {packed = true}, kind), gpu.encode(roi, kind), kind)
+                end
+            end
+        end)
+
+        it("is not written when the disk is full, and that is told (W1)", function()
+            local m, f, y = gpu.mat(64, 64, "u8x3", {fill = 9}), gpu.mat(64, 64, "f32x3", {fill = 9}), gpu.image("yuv420p", 64, 64)
+            for kind in ("png jpg bmp tga hdr qoi pnm pfm npy y4m yuv"):gmatch("%S+") do
+                local obj = (kind == "hdr" or kind == "pfm") and f or kind == "y4m" and y or m
+                raises("IO", {"/dev/full", "No space left on device"}, gpu.save, obj, "/dev/full", {format = kind})
+            end
+            local out, status = child([[gpu.save(gpu.mat(64, 64, "u8", {fill = 1}), "/dev/full", {format = "png"})]])
+            assert.equal(1, status)
+            assert.truthy(out:find("No space left on device", 1, true))
+        end)
+
+        it("stays as it was after any failure, and nothing is left beside it (W3)", function()
+            local before = helper.run("ls -A '" .. folder .. "'")
+            local path = write("old.png", "what was there")
+            raises("UNSUPPORTED", "convert", gpu.save, gpu.image("yuv420p", 4, 4), path)
+            raises("SHAPE", "nothing to write", gpu.save, gpu.mat(0, 4, "u8"), path)
+            local out, status = child(("local m = gpu.mat(600, 600, 'u8x3', {fill = 1}) m:upload(io.open('/dev/urandom'):read(m.bytes)) "
+                .. "print(pcall(gpu.save, m, %q))"):format(path), "ulimit -f 100; ")
+            assert.equal(0, status)
+            assert.truthy(out:find("File too large", 1, true))
+            assert.equal("what was there", read(path))
+            os.remove(path)
+            assert.equal(before, helper.run("ls -A '" .. folder .. "'"))
+        end)
+
+        it("of zero size is refused (W2)", function()
+            for kind in ("png jpg bmp tga npy yuv"):gmatch("%S+") do
+                for _, m in ipairs {gpu.mat(0, 5, "u8"), gpu.mat(5, 0, "u8"), gpu.mat(0, 0, "u8")} do
+                    raises("SHAPE", "nothing to write", gpu.save, m, folder .. "/zero." .. kind)
+                    assert.is_nil(io.open(folder .. "/zero." .. kind))
+                end
+            end
+        end)
+
+        it("keeps its mode and its link", function()
+            local path, link = folder .. "/real.png", folder .. "/link.png"
+            local m = gpu.mat(2, 2, "u8", {fill = 5})
+            gpu.save(m, path)
+            helper.run(("chmod 640 '%s'; ln -s real.png '%s'"):format(path, link))
+            gpu.save(m:clone():fill(6), link)
+            assert.same({6}, at(gpu.load(path), 0, 0))
+            assert.equal("640\n", helper.run("stat -c %a '" .. path .. "'"))
+            assert.equal("real.png\n", helper.run("readlink '" .. link .. "'"))
+            m:save(path, {sync = true})
+            assert.same({5}, at(gpu.load(link), 0, 0))
+        end)
+
+        it("goes through pipes and standard output", function()
+            local m = gpu.mat(2, 1, "u8", {fill = 65})
+            local fifo = folder .. "/fifo"
+            local out = helper.run(("mkfifo '%s'; cat '%s' & "):format(fifo, fifo) .. helper.command() .. (" -e 'gpu.save(gpu.mat(2, 1, \"u8\", {fill = 65}), "
+                .. "\"%s\", {format = \"pnm\"})'; wait"):format(fifo))
+            assert.equal(gpu.encode(m, "pnm"), out)
+            assert.equal(gpu.encode(m, "pnm"), (child([[gpu.save(gpu.mat(2, 1, "u8", {fill = 65}), "-", {format = "pnm"})]])))
+            local broken = helper.run(helper.command() .. [[ -e 'local m = gpu.mat(500, 500, "u8", {fill = 65})
+                io.stderr:write(tostring(select(2, pcall(gpu.save, m, "-", {format = "pnm"}))))' | head -c 10]])
+            assert.truthy(broken:find("Broken pipe", 1, true))
+        end)
+
+        it("is found by its content, not its name", function()
+            local path = write("really.jpg", make.samples()["gray.png"])
+            assert.equal("gray", gpu.load(path).format)
+            local odd = write("name with\n\"é\" spaces.png", make.samples()["gray.png"])
+            assert.equal(4, gpu.load(odd).width)
+        end)
+
+        it("that is none is named, and what is wrong (S23)", function()
+            raises("NO_FILE", {"no/such.png", "No such file"}, gpu.load, folder .. "/no/such.png")
+            raises("IO", {folder, "directory"}, gpu.load, folder)
+            raises("BAD_FILE", {"empty.png", "empty"}, gpu.load, write("empty.png", ""))
+            raises("BAD_FILE", {"x.dat", "68 65 6c 6c 6f", "png jpg"}, gpu.load, write("x.dat", "hello"))
+            raises("UNSUPPORTED", "WebP", gpu.load, write("x.webp", "RIFF\0\0\0\0WEBPVP8 "))
+            raises("UNSUPPORTED", "TIFF", gpu.decode, "II*\0\8\0\0\0")
+            gpu.load(write("good.png", make.samples()["gray.png"]))
+            local text = tostring(raises("BAD_FILE", {"bad.bmp", "cut"}, gpu.load, write("bad.bmp", make.samples()["plain.bmp"]:sub(1, 60))))
+            assert.is_nil(text:find("x.dat", 1, true))
+            raises("NO_FILE", "No such file", gpu.save, gpu.mat(1, 1, "u8", {fill = 0}), folder .. "/no/such.png")
+            raises("IO", "directory", gpu.save, gpu.mat(1, 1, "u8", {fill = 0}), folder, {format = "png"})
+        end)
+
+        it("wants sensible arguments", function()
+            local m = gpu.mat(1, 1, "u8", {fill = 0})
+            raises("BAD_ARGUMENT", "NUL", gpu.load, "a\0b")
+            raises("BAD_ARGUMENT", "path", gpu.load, 7)
+            raises("BAD_ARGUMENT", {"colour", "strict"}, gpu.load, "x.png", {colour = true})
+            raises("BAD_ARGUMENT", "strict", gpu.load, "x.png", {strict = 1})
+            raises("BAD_ARGUMENT", {"effort", "quality"}, gpu.save, m, folder .. "/x.png", {effort = 9})
+            raises("UNSUPPORTED", {".foo", "png jpg bmp"}, gpu.save, m, folder .. "/x.foo")
+            raises("UNSUPPORTED", {"no extension", "png"}, gpu.save, m, folder .. "/x")
+            raises("UNSUPPORTED", "gif", gpu.save, m, folder .. "/x.gif")
+            raises("BAD_ARGUMENT", "mat, an image", gpu.save, 7, folder .. "/x.png")
+            raises("BAD_ARGUMENT", "frame 2", gpu.save, {m, 7}, folder .. "/x.yuv")
+            raises("BAD_ARGUMENT", "mat", m.save, 7, folder .. "/x.png")
+            local gone = gpu.mat(1, 1, "u8")
+            gone:close()
+            raises("CLOSED", "closed", gpu.save, gone, folder .. "/x.png")
+            assert.equal(m, m:save(folder .. "/upper.PNG"))
+            assert.equal("gray", gpu.load(folder .. "/upper.PNG", {device = name, stream = gpu.stream()}).format)
+        end)
+
+        it("is read from a cdata buffer too", function()
+            local file = make.samples()["gray.png"]
+            local buffer = ffi.new("uint8_t[?]", #file + 10)
+            ffi.copy(buffer, file, #file)
+            assert.equal(4, gpu.decode(buffer, {size = #file}).width)
+            raises("BAD_ARGUMENT", "size", gpu.decode, buffer, {size = #file + 11})
+            raises("BAD_ARGUMENT", "size", gpu.decode, ffi.cast("uint8_t *", buffer))
+        end)
+    end)
+
+    describe("limits", function()
+        local function resident()
+            return tonumber(read("/proc/self/statm"):match("^%d+ (%d+)")) * 4096
+        end
+
+        it("refuse a header that promises more than the file holds, before memory is taken (S11)", function()
+            collectgarbage()
+            local before = resident()
+            raises("BAD_FILE", {"23169x23169", "2.1 GB", "18 bytes"}, gpu.decode, make.tga(23169, 23169, 32, ""))
+            raises("BAD_FILE", "23169x23169", gpu.decode, make.tga(23169, 23169, 32, "\x80\0\0\0\0", 10))
+            raises("BAD_FILE", "60000x60000", gpu.decode, make.gif(60000, 60000, ("\0"):rep(12), {{0, 1}}))
+            raises("BAD_FILE", "30000x30000", gpu.decode, make.png(30000, 30000, 8, 2, {"\0"}))
+            raises("BAD_FILE", "30000x30000", gpu.decode, "P5 30000 30000 255\nab")
+            raises("BAD_FILE", "truncated", gpu.decode, make.y4m("W30000 H30000", {"ab"}))
+            assert.is_true(resident() - before < 100e6)
+        end)
+
+        it("are set and told (S12)", function()
+            local before = gpu.limits {pixels = 100, bytes = 1000}
+            assert.same({2 ^ 28, 2 ^ 32}, {before.pixels, before.bytes})
+            finally(function()
+                gpu.limits(before)
+            end)
+            local file = make.png(20, 20, 1, 0, (function() local t = {} for i = 1, 20 do t[i] = "abc" end return t end)())
+            raises("LIMIT", {"400", "100", "gpu.limits"}, gpu.decode, file)
+            raises("LIMIT", {"1000", "gpu.limits"}, gpu.load, write("long.npy", make.npy("|u1", "(2000,)", ("x"):rep(2000))))
+            raises("LIMIT", "gpu.limits", gpu.decode, make.npy("|u1", "(2000,)", ("x"):rep(2000)))
+            gpu.limits {pixels = 400}
+            assert.equal(20, gpu.decode(file).width)
+            gpu.limits(before)
+            assert.equal(2 ^ 28, gpu.limits().pixels)
+            local wide = gpu.mat(70000, 2, "u8", {fill = 3})
+            assert.equal(70000, gpu.decode(gpu.encode(wide, "png")).width)
+            raises("BAD_ARGUMENT", "pixels", gpu.limits, {pixels = 0})
+        end)
+    end)
+end)
+
+-- The C code is the same for all devices.
+describe("every prefix and every flipped bit of a small file", function()
+    it("is a picture or an error that says why (S10)", function()
+        local before, device = gpu.limits {pixels = 2 ^ 16, bytes = 2 ^ 22}, gpu.device()
+        finally(function()
+            gpu.limits(before)
+            gpu.device(device)
+        end)
+        gpu.device("host")
+        local tried, read_well = 0, 0
+        local function try(name, bytes, opts)
+            local ok, err = pcall(gpu.decode, bytes, opts)
+            tried = tried + 1
+            if ok then
+                read_well = read_well + 1
+            else
+                assert(type(err) == "table" and err.code ~= "INTERNAL" and #err.message > 20, name .. ": " .. tostring(err))
+            end
+        end
+        for name, file in pairs(make.samples()) do
+            for n = 0, #file - 1 do
+                try(name, file:sub(1, n))
+                try(name, file:sub(1, n), {strict = false})
+            end
+            for n = 1, #file do
+                for b = 0, 7 do
+                    local flipped = file:sub(1, n - 1) .. string.char(bit.bxor(file:byte(n), 2 ^ b)) .. file:sub(n + 1)
+                    try(name, flipped, {strict = (n + b) % 2 == 0})
+                end
+            end
+        end
+        assert.is_true(tried > 15000)
+        assert.is_true(read_well > 1000 and read_well < tried * 0.7)
+    end)
+end)
