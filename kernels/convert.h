@@ -7,21 +7,22 @@
 #include "dither.h"
 #include "mosaic.h"
 #include "store.h"
+#include "transfer.h"
 
-// The source's components at pixel (x, y), alpha in c[3]. A component that is not needed is where its contribution is zero.
-GWB_FN void gwb_fetch(const gwb_convert_args *a, int x, int y, int needs, float *c)
+// The source's components at pixel (x, y), alpha in c[3]. A component that is not needed is `zero`, where its contribution is none.
+GWB_FN void gwb_fetch_codes(const gwb_convert_args *a, int x, int y, int needs, const float *zero, float *c)
 {
     const int sub = a->src_log2_w | a->src_log2_h;
     if (a->mosaic) {
         gwb_demosaic_at(a->src_kind, &a->src[0], a->width, a->height, a->red, a->bilinear, x, y, c);
         for (int i = 0; i < 3; i++)
-            c[i] = needs >> i & 1 ? c[i] : a->mix.from[i];
+            c[i] = needs >> i & 1 ? c[i] : zero[i];
         c[3] = 0.0f;
         return;
     }
     for (int i = 0; i < 3; i++) {
         if (!(needs >> i & 1))
-            c[i] = a->mix.from[i];
+            c[i] = zero[i];
         else if (i == 0 || !sub)
             c[i] = gwb_sample_at(a->src_kind, &a->src[i], x, y);
         else
@@ -34,12 +35,27 @@ GWB_FN void gwb_fetch(const gwb_convert_args *a, int x, int y, int needs, float 
                 c[i] = gwb_blend(c[i], a->background[i], c[3] * a->blend_scale);
 }
 
+// The same in the destination's light: R G B, where that differs from the source's.
+GWB_FN void gwb_fetch(const gwb_convert_args *a, int x, int y, int needs, float *c)
+{
+    if (!a->light.on) {
+        gwb_fetch_codes(a, x, y, needs, a->mix.from, c);
+        return;
+    }
+    float code[4], rgb[3];
+    gwb_fetch_codes(a, x, y, a->source_needs, a->source_mix.from, code);
+    for (int i = 0; i < 3; i++)
+        rgb[i] = gwb_mix_one(&a->source_mix, i, code[0], code[1], code[2]);
+    gwb_convert_light(&a->light, rgb);
+    c[0] = rgb[0], c[1] = rgb[1], c[2] = rgb[2], c[3] = code[3];
+}
+
 // The source's components at chroma sample (x, y) of the destination.
 GWB_FN void gwb_fetch_chroma(const gwb_convert_args *a, int x, int y, float *c)
 {
     for (int i = 0; i < 3; i++)
         c[i] = a->mix.from[i];
-    if (a->src_log2_w | a->src_log2_h) {    // from grid to grid; luma never takes part
+    if ((a->src_log2_w | a->src_log2_h) && !a->light.on) {      // from grid to grid; luma never takes part
         const float alpha = a->blend_scale != 0.0f ? gwb_resample(a->src_kind, &a->src[3], &a->alpha_x, &a->alpha_y, x, y) : 0.0f;
         for (int i = 1; i < 3; i++) {
             if (!(a->chroma_needs >> i & 1))

@@ -13,6 +13,38 @@ typedef enum gwb_sample_kind {
     GWB_SAMPLE_V210     // ten bits, three to a 32-bit word
 } gwb_sample_kind;
 
+// Transfer curves by their form.
+typedef enum gwb_curve_kind {
+    GWB_CURVE_LINEAR,
+    GWB_CURVE_POWER,
+    GWB_CURVE_SRGB,
+    GWB_CURVE_PQ,
+    GWB_CURVE_HLG
+} gwb_curve_kind;
+
+typedef struct gwb_curve {
+    int32_t kind;           // gwb_curve_kind
+    float gamma;            // GWB_CURVE_POWER: of the display
+} gwb_curve;
+
+// How light above the SDR white is brought under it.
+typedef enum gwb_tone {
+    GWB_TONE_NONE,
+    GWB_TONE_BT2390,
+    GWB_TONE_REINHARD,
+    GWB_TONE_HABLE
+} gwb_tone;
+
+// A change of transfer curve and primaries (transfer.h).
+typedef struct gwb_light {
+    int32_t on;
+    gwb_curve from, to;
+    int32_t tone;           // gwb_tone
+    float peak;             // brightest light of the source, in SDR whites
+    float primaries[3][3];  // in linear light
+    float from_luma[3], to_luma[3];     // luminance of R G B
+} gwb_light;
+
 // What is added before a value is rounded.
 typedef enum gwb_dither {
     GWB_DITHER_NONE,
@@ -82,7 +114,10 @@ typedef struct gwb_convert_args {
     gwb_taps up_x, up_y;        // source chroma to pixels
     gwb_taps down_x, down_y;    // source chroma to destination chroma
     gwb_taps alpha_x, alpha_y;  // pixels to destination chroma, for blending
-    gwb_mix mix;
+    gwb_mix mix;                // with light.on: from R G B in 0..1
+    gwb_mix source_mix;         // with light.on: from source codes to R G B in 0..1
+    gwb_light light;
+    int32_t source_needs;       // with light.on: bit j: component j of the source is needed
     float limit[4];             // greatest destination code
     float alpha_scale;          // source alpha to destination alpha; 0: it is alpha_fill
     float alpha_fill;           // opaque

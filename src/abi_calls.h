@@ -114,7 +114,7 @@ const char *gwb_tag_name(const char *tag, int value);   // NULL where there is n
 // ---- images
 int gwb_image_check(const gwb_image *image);            // 0 where the planes fit the format and the size, and the tags are ones
 // Fills what dst's tags leave open, by the rules of convert.h, without looking at planes; GWB_BAD_ARGUMENT where a tag is needed that nobody gave.
-int gwb_convert_tags(gwb_image *dst, const gwb_image *src);
+int gwb_convert_tags(gwb_image *dst, const gwb_image *src, const gwb_convert_params *params);
 // Any format to any other, same size, same device. dst's planes may share no byte with src's.
 int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params, const gwb_stream *stream);
 

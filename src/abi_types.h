@@ -186,6 +186,9 @@ typedef struct gwb_convert_params {
     float background[3];    // R G B, 0..1
     int32_t dither;         // 0 none, 1 ordered, 2 blue noise: where depth falls
     int32_t bilinear;       // of a mosaic: 1 bilinear, 0 gradient-corrected (Malvar, He, Cutler)
+    int32_t color;          // what is done where both images' transfer or primaries are known and differ: 0 an error, 1 convert, 2 keep the numbers
+    int32_t tone;           // gwb_tone: from pq or hlg to a curve of SDR; 0 cuts
+    float peak;             // of the source there, cd/m2; 0: 1000
     int32_t kernel;         // 0: the fastest; 1: the general one, 2: tiles, GWB_UNSUPPORTED where they cannot. All give the same bits
 } gwb_convert_params;
 

@@ -25,7 +25,7 @@ static int fail_unknown(const gwb_image *dst, const gwb_image *src, bool matrix,
         range ? "range = \"limited\" or \"full\"" : "");
 }
 
-int gwb_convert_settle(gwb_image *dst, gwb_image *src)
+int gwb_convert_settle(gwb_image *dst, gwb_image *src, const gwb_convert_params *params)
 {
     int rc = gwb_image_check_tags(dst, "the destination");
     if (!rc)
@@ -56,10 +56,18 @@ int gwb_convert_settle(gwb_image *dst, gwb_image *src)
     if (!dst_yuv)
         inherit(&dst->range, GWB_RANGE_FULL);
 
-    const bool same = from == GWB_MODEL_YUV && to == GWB_MODEL_YUV && src->matrix == dst->matrix;
-    const bool keeps_codes = !src->range && !dst->range && fs->depth == fd->depth && (same || (from == to && src_yuv && dst_yuv));
-    const bool no_src_matrix = from == GWB_MODEL_YUV && !src->matrix && (to == GWB_MODEL_RGB || (to == GWB_MODEL_YUV && !same));
-    const bool no_dst_matrix = from == GWB_MODEL_RGB && to != GWB_MODEL_RGB && !dst->matrix;
+    inherit(&dst->transfer, src->transfer);
+    inherit(&dst->primaries, src->primaries);
+    rc = gwb_convert_light_settle(dst, src, params);
+    if (rc)
+        return rc;
+    const bool by_rgb = params->color == 1 && gwb_convert_light_differs(dst, src);      // whatever the formats are
+    const bool same = !by_rgb && from == GWB_MODEL_YUV && to == GWB_MODEL_YUV && src->matrix == dst->matrix;
+    const bool keeps_codes = !src->range && !dst->range && fs->depth == fd->depth && !by_rgb &&
+        (same || (from == to && src_yuv && dst_yuv));
+    const bool no_src_matrix = from == GWB_MODEL_YUV && !src->matrix && 
+        (by_rgb || to == GWB_MODEL_RGB || (to == GWB_MODEL_YUV && !same));
+    const bool no_dst_matrix = (from == GWB_MODEL_RGB || (by_rgb && from == GWB_MODEL_YUV)) && to != GWB_MODEL_RGB && !dst->matrix;
     const bool no_src_range = !src->range && !keeps_codes, no_dst_range = !dst->range && !keeps_codes;
     if (no_src_matrix || no_src_range)
         return fail_unknown(dst, src, no_src_matrix, no_src_range, "source");
@@ -70,17 +78,17 @@ int gwb_convert_settle(gwb_image *dst, gwb_image *src)
         inherit(&dst->matrix, src->matrix);
     if (dst_sub)
         inherit(&dst->siting, src_sub && src->siting ? src->siting : GWB_SITING_LEFT);
-    inherit(&dst->transfer, src->transfer);
-    inherit(&dst->primaries, src->primaries);
     return 0;
 }
 
-int gwb_convert_tags(gwb_image *dst, const gwb_image *src)
+static const gwb_convert_params defaults;
+
+int gwb_convert_tags(gwb_image *dst, const gwb_image *src, const gwb_convert_params *params)
 {
     if (!dst || !src)
         return gwb_fail(GWB_BAD_ARGUMENT, "two images are wanted");
     gwb_image to = *dst, from = *src;
-    int rc = gwb_convert_settle(&to, &from);
+    int rc = gwb_convert_settle(&to, &from, params ? params : &defaults);
     if (!rc)
         *dst = to;
     return rc;
@@ -103,8 +111,7 @@ static int check_overlap(const gwb_image *dst, const gwb_image *src)
 
 int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params, const gwb_stream *stream)
 {
-    static const gwb_convert_params none;
-    params = params ? params : &none;
+    params = params ? params : &defaults;
     int rc = gwb_image_check_as(dst, "the destination");
     if (!rc)
         rc = gwb_image_check_as(src, "the source");
@@ -120,7 +127,7 @@ int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_pa
             src->plane[0]->device);
     gwb_image to = *dst, from = *src;
     gwb_convert_args args;
-    rc = gwb_convert_settle(&to, &from);
+    rc = gwb_convert_settle(&to, &from, params);
     if (!rc)
         rc = gwb_convert_plan(&args, &to, &from, params);
     if (!rc)

@@ -11,6 +11,9 @@
 // - Siting that nobody gave is left (MPEG-2, H.264): co-sited in width, between the rows in height. A subsampled destination has the source's.
 // - Alpha goes to alpha; where the source has none it is opaque; where the destination has none it is dropped, or, with a background, blended
 //   in the source's codes. Where the source's chroma is subsampled and the destination's too, alpha is averaged for the chroma.
+// - Transfer and primaries that the destination does not name are the source's. Where both name them and they differ, the caller says whether the
+//   numbers are converted: decoded to R G B, to linear light, to the other primaries, tone-mapped where that leads from pq or hlg to SDR, and
+//   back. bt709 is the curve of bt1886, with which it is shown. Linear 1.0 is the SDR white, 203 cd/m2 of pq; hlg's display has 1000 cd/m2.
 //
 // Arithmetic: chroma is resampled on codes, from the source's grid to the destination's; bilinear where it gets finer, the exact mean over the
 // destination's sample where it gets coarser, edges repeated. One 3x3 matrix in float32, computed in double for the two depths, leads from
@@ -24,11 +27,17 @@
 
 // Fills what the tags of both leave open, as above; a tag stays unknown where it does not matter. Changes nothing it should not on failure but
 // the two structs given.
-int gwb_convert_settle(gwb_image *dst, gwb_image *src);
+int gwb_convert_settle(gwb_image *dst, gwb_image *src, const gwb_convert_params *params);
 // Fills the arguments. Both images have passed gwb_image_check_as and their tags are settled. GWB_BAD_ARGUMENT for a background that needs an
 // unknown matrix.
 int gwb_convert_plan(gwb_convert_args *args, const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params);
 // The model of an image: YUV with the matrix gbr counts as RGB, and so does a mosaic.
 int gwb_convert_model(const gwb_image *image);
+
+// convert_light.c. 1 where transfer or primaries are known on both sides and differ.
+int gwb_convert_light_differs(const gwb_image *dst, const gwb_image *src);
+// GWB_BAD_ARGUMENT where the caller has to say more.
+int gwb_convert_light_settle(const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params);
+int gwb_convert_plan_light(gwb_light *light, const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params);
 
 #endif

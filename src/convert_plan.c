@@ -12,6 +12,16 @@ typedef struct scale {
     double off, span;
 } scale;
 
+// Position in the format of component i of the model: YUV that is really G, B, R is taken in the order R, G, B.
+static int position(const gwb_image *image, int i)
+{
+    static const int gbr[4] = {2, 0, 1, 3};
+    const gwb_format_info *f = gwb_format_get(image->format);
+    if (f->layout == GWB_LAYOUT_BAYER && i < 3)     // all in one place
+        return 0;
+    return f->model == GWB_MODEL_YUV && image->matrix == GWB_MATRIX_GBR ? gbr[i] : i;
+}
+
 static bool is_chroma(const gwb_image *image, int component)
 {
     return gwb_convert_model(image) == GWB_MODEL_YUV && (component == 1 || component == 2);
@@ -95,6 +105,29 @@ static matrix value_matrix(const gwb_image *dst, const gwb_image *src)
     return r;
 }
 
+// From source codes to destination codes; bit j of needs[i] says that component i of the destination needs component j of the source.
+static void plan_mix(gwb_mix *mix, const gwb_image *dst, const gwb_image *src, int needs[3])
+{
+    const gwb_format_info *fd = gwb_format_get(dst->format), *fs = gwb_format_get(src->format);
+    const matrix values = value_matrix(dst, src);
+    const int used = gwb_convert_model(dst) == GWB_MODEL_GRAY ? 1 : 3;
+    mix->diagonal = 1;
+    for (int i = 0; i < 3; i++) {
+        const scale d = scale_of(dst, i, fd->component[position(dst, i)].depth);
+        mix->to[i] = (float)d.off;
+        mix->from[i] = (float)scale_of(src, i, fs->component[position(src, i)].depth).off;
+        needs[i] = 0;
+        for (int j = 0; j < 3; j++) {
+            const scale s = scale_of(src, j, fs->component[position(src, j)].depth);
+            mix->m[i][j] = i < used && values.m[i][j] != 0 ? (float)(values.m[i][j] * (d.span / s.span)) : 0;
+            if (mix->m[i][j] != 0) {
+                needs[i] |= 1 << j;
+                mix->diagonal &= i == j;
+            }
+        }
+    }
+}
+
 // ---- resampling
 
 // From a grid of `fs` pixels a sample, the first of which is `os` pixels in, to one of `fd` and `od`; `inputs` samples.
@@ -170,16 +203,6 @@ static gwb_samples samples_of(const gwb_image *image, int component)
     };
 }
 
-// Position in the format of component i of the model: YUV that is really G, B, R is taken in the order R, G, B.
-static int position(const gwb_image *image, int i)
-{
-    static const int gbr[4] = {2, 0, 1, 3};
-    const gwb_format_info *f = gwb_format_get(image->format);
-    if (f->layout == GWB_LAYOUT_BAYER && i < 3)     // all in one place
-        return 0;
-    return f->model == GWB_MODEL_YUV && image->matrix == GWB_MATRIX_GBR ? gbr[i] : i;
-}
-
 // ---- the background
 
 static int plan_background(gwb_convert_args *a, const gwb_image *src, const float *rgb)
@@ -246,7 +269,7 @@ static void plan_tiles(gwb_convert_args *a, const gwb_format_info *fd, const gwb
         taps = a->down_x.count == 1 && a->down_y.count == 1;
     else if (is_420(to) && a->chroma_needs)
         taps = a->down_y.base[0] == 0 && a->down_y.count <= 2 && a->down_x.count <= 2 + (a->down_x.base[0] < 0);
-    if (from && to && taps && a->blend_scale == 0 && !a->dither && (a->chroma_needs == 0 || !is_420(to) || from != GWB_SHAPE_LUMA)) {
+    if (from && to && taps && a->blend_scale == 0 && !a->dither && !a->light.on && !a->mosaic && (a->chroma_needs == 0 || !is_420(to) || from != GWB_SHAPE_LUMA)) {
         a->src_shape = from;
         a->dst_shape = to;
     }
@@ -278,27 +301,34 @@ int gwb_convert_plan(gwb_convert_args *a, const gwb_image *dst, const gwb_image 
         a->dither = params->dither;
     a->word = fd->layout == GWB_LAYOUT_WORD || fd->layout == GWB_LAYOUT_V210;
 
-    const matrix values = value_matrix(dst, src);
-    const int used = gwb_convert_model(dst) == GWB_MODEL_GRAY ? 1 : 3;
+    int rc = gwb_convert_plan_light(&a->light, dst, src, params);
+    if (rc)
+        return rc;
     const bool sub = fd->log2_w || fd->log2_h;
-    a->mix.diagonal = 1;
+    int needs[3] = {0};
+    if (a->light.on) {
+        const gwb_image rgb = {.format = GWB_FORMAT_rgbf32le, .range = GWB_RANGE_FULL};
+        gwb_image to = *dst;
+        if (!to.matrix)     // of gray, whatever the matrix
+            to.matrix = GWB_MATRIX_BT601;
+        plan_mix(&a->source_mix, &rgb, src, needs);
+        a->source_needs = needs[0] | needs[1] | needs[2];
+        plan_mix(&a->mix, &to, &rgb, needs);
+    } else {
+        plan_mix(&a->mix, dst, src, needs);
+    }
+    a->luma_needs = needs[0] | (sub ? 0 : needs[1] | needs[2]);
+    a->chroma_needs = sub ? needs[1] | needs[2] : 0;
     for (int i = 0; i < 3; i++) {
-        const int at = position(dst, i), from = position(src, i);
-        a->dst[i] = samples_of(dst, at);
-        a->src[i] = samples_of(src, from);
-        a->limit[i] = (float)(((int64_t)1 << fd->component[at].depth) - 1);
-        a->mix.to[i] = (float)scale_of(dst, i, fd->component[at].depth).off;
-        a->mix.from[i] = (float)scale_of(src, i, fs->component[from].depth).off;
-        for (int j = 0; j < 3; j++) {
-            const scale d = scale_of(dst, i, fd->component[at].depth), s = scale_of(src, j, fs->component[position(src, j)].depth);
-            a->mix.m[i][j] = i < used && values.m[i][j] != 0 ? (float)(values.m[i][j] * (d.span / s.span)) : 0;
-            if (a->mix.m[i][j] != 0) {
-                *(sub && i > 0 ? &a->chroma_needs : &a->luma_needs) |= 1 << j;
-                a->mix.diagonal &= i == j;
-            }
-        }
+        a->dst[i] = samples_of(dst, position(dst, i));
+        a->src[i] = samples_of(src, position(src, i));
+        a->limit[i] = (float)(((int64_t)1 << fd->component[position(dst, i)].depth) - 1);
     }
     plan_taps(a, dst, src, params->nearest);
+    if (a->light.on) {      // chroma is made from converted pixels
+        a->down_x = a->alpha_x;
+        a->down_y = a->alpha_y;
+    }
 
     a->dst[3] = samples_of(dst, 3);
     if (fd->component[3].plane >= 0) {
@@ -310,7 +340,7 @@ int gwb_convert_plan(gwb_convert_args *a, const gwb_image *dst, const gwb_image 
     const bool blends = params->blend && fs->alpha && !fd->alpha;
     if (fs->alpha && (fd->alpha || blends))
         a->src[3] = samples_of(src, 3);
-    int rc = blends ? plan_background(a, src, params->background) : 0;
+    rc = blends ? plan_background(a, src, params->background) : 0;
     plan_tiles(a, fd, fs);
     return rc;
 }

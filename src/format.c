@@ -62,7 +62,7 @@ static const struct { const char *tag, *name; int value; } tags[] = {
 #define ROW(id, name) {"transfer", name, GWB_TRANSFER_##id},
     GWB_TRANSFERS(ROW)
 #undef ROW
-#define ROW(id, name) {"primaries", name, GWB_PRIMARIES_##id},
+#define ROW(id, name, ...) {"primaries", name, GWB_PRIMARIES_##id},
     GWB_PRIMARIES_LIST(ROW)
 #undef ROW
 };
@@ -253,4 +253,16 @@ void gwb_siting_quarters(int siting, int *x, int *y)
     };
     *x = quarters[siting][0];
     *y = quarters[siting][1];
+}
+
+void gwb_primaries_xy(int primaries, double xy[8])
+{
+    static const double table[GWB_PRIMARIES_COUNT][6] = {
+#define ROW(id, name, ...) [GWB_PRIMARIES_##id] = {__VA_ARGS__},
+        GWB_PRIMARIES_LIST(ROW)
+#undef ROW
+    };
+    memcpy(xy, table[primaries], sizeof table[primaries]);
+    xy[6] = 0.3127;
+    xy[7] = 0.3290;
 }

@@ -197,12 +197,13 @@ typedef enum gwb_format {
     _(LINEAR,  "linear") \
     _(PQ,      "pq") \
     _(HLG,     "hlg")
+// Name, chromaticities x y of R, G and B; white is D65.
 #define GWB_PRIMARIES_LIST(_) \
-    _(BT709,      "bt709") \
-    _(BT2020,     "bt2020") \
-    _(DISPLAY_P3, "display-p3") \
-    _(BT601_525,  "bt601-525") \
-    _(BT601_625,  "bt601-625")
+    _(BT709,      "bt709",      0.640, 0.330, 0.300, 0.600, 0.150, 0.060) \
+    _(BT2020,     "bt2020",     0.708, 0.292, 0.170, 0.797, 0.131, 0.046) \
+    _(DISPLAY_P3, "display-p3", 0.680, 0.320, 0.265, 0.690, 0.150, 0.060) \
+    _(BT601_525,  "bt601-525",  0.630, 0.340, 0.310, 0.595, 0.155, 0.070) \
+    _(BT601_625,  "bt601-625",  0.640, 0.330, 0.290, 0.600, 0.150, 0.060)
 
 // Other names of a tag's values.
 #define GWB_TAG_ALIASES(_) \
@@ -253,7 +254,7 @@ typedef enum gwb_transfer {
 } gwb_transfer;
 typedef enum gwb_primaries {
     GWB_PRIMARIES_UNKNOWN,
-#define ROW(id, name) GWB_PRIMARIES_##id,
+#define ROW(id, ...) GWB_PRIMARIES_##id,
     GWB_PRIMARIES_LIST(ROW) GWB_PRIMARIES_COUNT
 #undef ROW
 } gwb_primaries;
@@ -262,6 +263,8 @@ typedef enum gwb_primaries {
 void gwb_matrix_weights(int matrix, double *kr, double *kb);
 // Quarters of the way from the first to the last pixel of those a chroma sample stands for. GWB_SITING_UNKNOWN is left.
 void gwb_siting_quarters(int siting, int *x, int *y);
+// x and y of R, G, B and white.
+void gwb_primaries_xy(int primaries, double xy[8]);
 // 1 where the samples are floating point.
 int gwb_format_is_float(const gwb_format_info *f);
 

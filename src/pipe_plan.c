@@ -468,7 +468,7 @@ static int add_convert(state *s, const gwb_image *target)
             src.range = dst.range;
         dst.matrix = dst.range = 0;
     }
-    int rc = gwb_convert_settle(&dst, &src);
+    int rc = gwb_convert_settle(&dst, &src, &none);
     if (rc < 0)
         return rc;
     gwb_mat dummy;

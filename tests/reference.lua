@@ -292,6 +292,130 @@ end
 
 local sitings = {left = {0, 0.5}, center = {0.5, 0.5}, topleft = {0, 0}, top = {0.5, 0}, bottomleft = {0, 1}, bottom = {0.5, 1}}
 
+-- ---- light. Linear 1 is the SDR white, 203 cd/m2.
+
+local function power(v, e)
+    return v > 0 and v ^ e or 0
+end
+
+local function pq_to_linear(v)
+    local p = power(v, 1 / 78.84375)
+    return 10000 * power(math.max(p - 0.8359375, 0) / (18.8515625 - 18.6875 * p), 1 / 0.1593017578125)
+end
+
+local function linear_to_pq(light)
+    local p = power(light / 10000, 0.1593017578125)
+    return power((0.8359375 + 18.8515625 * p) / (1 + 18.6875 * p), 78.84375)
+end
+
+local function curve(to, from)
+    return {
+        to = function(v) return v < 0 and -to(-v) or to(v) end, from = function(v) return v < 0 and -from(-v) or from(v) end,
+    }
+end
+
+local function gamma(g)
+    return curve(function(v) return v ^ g end, function(v) return v ^ (1 / g) end)
+end
+
+local curves = {
+    linear = gamma(1), bt709 = gamma(2.4), bt1886 = gamma(2.4), gamma22 = gamma(2.2), gamma28 = gamma(2.8),
+    srgb = curve(function(v) return v <= 0.04045 and v / 12.92 or ((v + 0.055) / 1.055) ^ 2.4 end,
+        function(v) return v <= 0.0031308 and v * 12.92 or 1.055 * v ^ (1 / 2.4) - 0.055 end),
+    pq = curve(function(v) return pq_to_linear(v) / 203 end, function(v) return linear_to_pq(v * 203) end),
+    hlg = curve(function(v) return v <= 0.5 and v * v / 3 or (math.exp((v - 0.55991073) / 0.17883277) + 0.28466892) / 12 end,
+        function(v) return v <= 1 / 12 and math.sqrt(3 * v) or 0.17883277 * math.log(12 * v - 0.28466892) + 0.55991073 end),
+}
+
+-- x, y of R, G, B; white is D65.
+local chromaticities = {
+    bt709 = {0.64, 0.33, 0.30, 0.60, 0.15, 0.06}, bt2020 = {0.708, 0.292, 0.170, 0.797, 0.131, 0.046},
+    ["display-p3"] = {0.680, 0.320, 0.265, 0.690, 0.150, 0.060}, ["bt601-525"] = {0.630, 0.340, 0.310, 0.595, 0.155, 0.070},
+    ["bt601-625"] = {0.64, 0.33, 0.29, 0.60, 0.15, 0.06},
+}
+
+-- Solves the 3x3 system m x = v by Cramer's rule.
+local function solve(m, v)
+    local function det(a)
+        return a[1][1] * (a[2][2] * a[3][3] - a[2][3] * a[3][2]) - a[1][2] * (a[2][1] * a[3][3] - a[2][3] * a[3][1])
+            + a[1][3] * (a[2][1] * a[3][2] - a[2][2] * a[3][1])
+    end
+    local x, whole = {}, det(m)
+    for k = 1, 3 do
+        local c = {}
+        for i = 1, 3 do
+            c[i] = {m[i][1], m[i][2], m[i][3]}
+            c[i][k] = v[i]
+        end
+        x[k] = det(c) / whole
+    end
+    return x
+end
+
+local function xyz_matrix(name)
+    local c, m = chromaticities[name], {{}, {}, {}}
+    for k = 1, 3 do
+        local x, y = c[2 * k - 1], c[2 * k]
+        m[1][k], m[2][k], m[3][k] = x / y, 1, (1 - x - y) / y
+    end
+    local white = solve(m, {0.3127 / 0.3290, 1, (1 - 0.3127 - 0.3290) / 0.3290})
+    for i = 1, 3 do
+        for k = 1, 3 do m[i][k] = m[i][k] * white[k] end
+    end
+    return m
+end
+
+local function luminance(m, c)
+    return m[2][1] * c[1] + m[2][2] * c[2] + m[2][3] * c[3]
+end
+
+local tone = {
+    reinhard = function(m, peak) return m * (1 + m / peak ^ 2) / (1 + m) end,
+    hable = function(m, peak)
+        local function f(v) return (v * (0.15 * v + 0.1 * 0.5) + 0.2 * 0.02) / (v * (0.15 * v + 0.5) + 0.2 * 0.3) - 0.02 / 0.3 end
+        return f(m) / f(peak)
+    end,
+    bt2390 = function(m, peak)
+        local top = linear_to_pq(peak * 203)
+        local e, most = math.min(linear_to_pq(m * 203) / top, 1), linear_to_pq(203) / top
+        local knee = 1.5 * most - 0.5
+        if e > knee then
+            local t = (e - knee) / (1 - knee)
+            e = (2 * t ^ 3 - 3 * t ^ 2 + 1) * knee + (t ^ 3 - 2 * t ^ 2 + t) * (1 - knee) + (-2 * t ^ 3 + 3 * t ^ 2) * most
+        end
+        return pq_to_linear(e * top) / 203
+    end,
+}
+
+local function is_hdr(transfer) return transfer == "pq" or transfer == "hlg" end
+
+--- R, G, B of one picture's light in another's. from, to: {transfer=, primaries=}; opts: tonemap ("bt2390"), peak (1000 cd/m2).
+function reference.light(r, g, b, from, to, opts)
+    local c = {curves[from.transfer].to(r), curves[from.transfer].to(g), curves[from.transfer].to(b)}
+    local source, target = xyz_matrix(from.primaries or "bt2020"), xyz_matrix(to.primaries or from.primaries or "bt2020")
+    if from.transfer == "hlg" then
+        local gain = 1000 / 203 * power(luminance(source, c), 0.2)
+        for i = 1, 3 do c[i] = c[i] * gain end
+    end
+    if from.primaries ~= to.primaries then
+        local xyz = {}
+        for i = 1, 3 do xyz[i] = source[i][1] * c[1] + source[i][2] * c[2] + source[i][3] * c[3] end
+        c = solve(target, xyz)
+    end
+    local map = opts.tonemap ~= "none" and is_hdr(from.transfer) and not is_hdr(to.transfer)
+    local brightest, peak = math.max(c[1], c[2], c[3]), (opts.peak or 1000) / 203
+    if map and brightest > 0 and peak > 1 then
+        local gain = tone[opts.tonemap or "bt2390"](brightest, peak) / brightest
+        for i = 1, 3 do c[i] = c[i] * gain end
+    end
+    if to.transfer == "hlg" then
+        local y = luminance(target, c) * 203 / 1000
+        local gain = 203 / 1000 * (y > 0 and y ^ (-1 / 6) or 0)
+        for i = 1, 3 do c[i] = c[i] * gain end
+    end
+    return curves[to.transfer].from(c[1]), curves[to.transfer].from(c[2]), curves[to.transfer].from(c[3])
+end
+
 -- ---- resampling: the mean of the input, each sample as wide as its pixels, over the output sample; edges go on for ever. Where the output is finer,
 -- the straight line between neighbours, which is the mean over one input sample.
 
@@ -340,7 +464,7 @@ end
 
 --- The destination's components as exact, unrounded codes: letter -> {w=, h=, data=}.
 -- src: {format=, width=, height=, c = what decode gives, matrix=, range=, siting=}; dst: {format=, matrix=, range=, siting=}. opts: nearest,
--- background {r, g, b}.
+-- background {r, g, b}; light: convert from src's transfer and primaries to dst's, with tonemap and peak.
 function reference.convert(src, dst, opts)
     opts = opts or {}
     local fs, fd = formats[src.format], formats[dst.format]
@@ -402,11 +526,37 @@ function reference.convert(src, dst, opts)
         return a, b, d
     end
 
-    local pick = back and source_over_background or source
+    -- A change of light is not linear either: every pixel becomes the destination's R G B, and chroma is the mean of those.
+    local function lit(step, offset, x, y)
+        if step ~= one then
+            local tx, ty = taps(src.width, 1, 0, step[1], offset[1], x, opts.nearest), taps(src.height, 1, 0, step[2], offset[2], y, opts.nearest)
+            local r, g, b = 0, 0, 0
+            for i = 1, #tx do
+                for j = 1, #ty do
+                    local p, q, s = lit(one, zero, tx[i][1], ty[j][1])
+                    local w = tx[i][2] * ty[j][2]
+                    r, g, b = r + w * p, g + w * q, b + w * s
+                end
+            end
+            return r, g, b
+        end
+        local r, g, b = source(step, offset, x, y)
+        if fs.model == "yuv" then
+            r, g, b = to_rgb(src.matrix, r, g, b)
+        elseif fs.model == "gray" then
+            r, g, b = r, r, r
+        end
+        return reference.light(r, g, b, src, dst, opts)
+    end
+
+    local pick = opts.light and lit or back and source_over_background or source
     local same = fs.model == fd.model and (fs.model ~= "yuv" or src.matrix == dst.matrix)
 
     local function convert(a, b, c)
-        if same then
+        if opts.light then
+            if fd.model == "rgb" then return a, b, c end
+            return from_rgb(dst.matrix or "bt601", a, b, c)
+        elseif same then
             return a, b, c
         elseif fs.model == "gray" then
             if fd.model == "rgb" or dst.matrix == "gbr" then

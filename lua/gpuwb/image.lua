@@ -11,6 +11,7 @@ local image = {public = {}}
 
 local max_size = 2147483647
 local tags = format.tags
+local image_size = ffi.sizeof("gwb_image")
 
 -- An image is a table: format, width, height, planes (a list of mats), depth, and the tags matrix, range, siting, transfer, primaries (nil: unknown).
 -- The tags and planes may be assigned; every use looks at all of it again.
@@ -40,23 +41,43 @@ local function make(f, width, height, planes, values)
     return setmetatable(img, meta)
 end
 
--- Fills the C struct `c` from an image; `c` is valid while the image is. Errors name what is wrong.
-function image.fill(op, name, img, c)
-    check_image(op, name, img)
+-- What an image was when it was last resolved: its fields, its planes, and the C struct they gave. Looking it up again is most of a call's work.
+local resolved = setmetatable({}, {__mode = "k"})
+
+local function resolve(op, name, img)
     local f = format.find(op, img.format)
+    local c = ffi.new("gwb_image")
     c.format = f.position
     c.width = check.integer(op, name .. ".width", img.width, 0, max_size)
     c.height = check.integer(op, name .. ".height", img.height, 0, max_size)
     for _, tag in ipairs(tags) do
         c[tag] = format.tag(op, tag, img[tag])
     end
-    if type(img.planes) ~= "table" or #img.planes ~= f.planes then
+    local planes = img.planes
+    if type(planes) ~= "table" or #planes ~= f.planes then
         check.fail("SHAPE", op, "%s must have %d plane%s, being %s", name, f.planes, f.planes > 1 and "s" or "", f.name)
     end
     c.planes = f.planes
+    local r = {c = c, format = img.format, width = img.width, height = img.height, matrix = img.matrix, range = img.range, siting = img.siting,
+               transfer = img.transfer, primaries = img.primaries, planes = planes}
     for i = 1, f.planes do
-        c.plane[i - 1] = check.mat(op, ("plane %d of %s"):format(i, name), img.planes[i])
+        r[i] = check.mat(op, ("plane %d of %s"):format(i, name), planes[i])
+        c.plane[i - 1] = planes[i]
     end
+    resolved[img] = r
+    return r
+end
+
+-- Fills the C struct `c` from an image; `c` is valid while the image is. Errors name what is wrong.
+function image.fill(op, name, img, c)
+    check_image(op, name, img)
+    local r, planes = resolved[img], img.planes
+    if not r or r.format ~= img.format or r.width ~= img.width or r.height ~= img.height or r.matrix ~= img.matrix or r.range ~= img.range or
+        r.siting ~= img.siting or r.transfer ~= img.transfer or r.primaries ~= img.primaries or r.planes ~= planes or
+        not rawequal(r[1], planes[1]) or not rawequal(r[2], planes[2]) or not rawequal(r[3], planes[3]) or not rawequal(r[4], planes[4]) then
+        r = resolve(op, name, img)
+    end
+    ffi.copy(c, r.c, image_size)
     check.status(C.gwb_image_check(c), op)
     return c
 end
@@ -194,14 +215,18 @@ local function override(op, c, given, list)
     end
 end
 
+local colors = {error = 0, convert = 1, keep = 2}
+local tones = {none = 0, bt2390 = 1, reinhard = 2, hable = 3}
 local dithers = {none = 0, ordered = 1, ["blue-noise"] = 2}
 local meaning = {"matrix", "range", "siting"}
 
---- i:convert(format [, {matrix=, range=, siting=, from=, to=, chroma=, background=, dither=, …}]) -> a new image of that format and the same size.
+--- i:convert(format [, {matrix=, range=, siting=, from=, to=, chroma=, background=, …}]) -> a new image of that format and the same size.
 -- matrix, range, siting speak of the YUV side, and of the destination where both sides or none are YUV; from= and to= are tables of tags that
 -- speak of one side. What nobody says comes from the image's tags, and what is then unknown and needed is an error. chroma: "bilinear" or "nearest".
 -- background: {r, g, b} in 0..1 or "#rrggbb" shows through where alpha is dropped. dither: "none" (default), "ordered" or "blue-noise", where depth
--- falls. demosaic: "malvar" (default) or "bilinear", from bayer_ formats. out: an image to write to, whose tags count as to=.
+-- falls. demosaic: "malvar" (default) or "bilinear", from bayer_ formats. color: "convert" where transfer or primaries (in to=) are other than the
+-- image's, with tonemap: "bt2390" (default), "reinhard", "hable" or "none" from pq or hlg to SDR, of a source whose brightest light is peak
+-- (cd/m2, default 1000); "keep" only changes the tags. out: an image to write to, whose tags count as to=.
 function methods:convert(name, opts)
     return image.convert(self, name, opts, 0)
 end
@@ -211,7 +236,8 @@ function image.convert(self, name, opts, kernel)
     local op = "image:convert"
     local src = image.fill(op, "the image", self, new_image())
     local f = format.find(op, name)
-    opts = check.options(op, opts, {"matrix", "range", "siting", "from", "to", "chroma", "background", "dither", "demosaic", "out", "stream"})
+    opts = check.options(op, opts, {"matrix", "range", "siting", "from", "to", "chroma", "background", "dither", "demosaic", "color", "tonemap", "peak",
+        "out", "stream"})
     local stream = check.stream(op, opts.stream)
     local from, to = check.options(op, opts.from, tags), check.options(op, opts.to, tags)
     local params = new_params()
@@ -219,6 +245,11 @@ function image.convert(self, name, opts, kernel)
     params.nearest = check.choice(op, "chroma", opts.chroma == nil and "bilinear" or opts.chroma, {"bilinear", "nearest"}) == "nearest" and 1 or 0
     params.dither = dithers[check.choice(op, "dither", opts.dither == nil and "none" or opts.dither, {"none", "ordered", "blue-noise"})]
     params.bilinear = check.choice(op, "demosaic", opts.demosaic == nil and "malvar" or opts.demosaic, {"malvar", "bilinear"}) == "bilinear" and 1 or 0
+    params.color = colors[check.choice(op, "color", opts.color == nil and "error" or opts.color, {"error", "convert", "keep"})]
+    params.tone = tones[check.choice(op, "tonemap", opts.tonemap == nil and "bt2390" or opts.tonemap, {"none", "bt2390", "reinhard", "hable"})]
+    if opts.peak ~= nil then
+        params.peak = check.number(op, "peak", opts.peak)
+    end
     if opts.background ~= nil then
         set_background(op, params, opts.background)
     end
@@ -239,7 +270,7 @@ function image.convert(self, name, opts, kernel)
     override(op, (source_is_yuv and f.model ~= "yuv") and src or dst, opts, meaning)
     override(op, src, from, tags)
     override(op, dst, to, tags)
-    check.status(C.gwb_convert_tags(dst, src), op)
+    check.status(C.gwb_convert_tags(dst, src, params), op)
 
     if out == nil then
         local planes = new_planes(op, f, src.plane[0].device, self.width, self.height)

@@ -19,6 +19,7 @@ typedef struct piece {
     line d[4];      // destination components
     line chroma[3]; // 1 and 2: the destination's chroma where it is subsampled
     line sum[4];    // weighted sums of rows
+    line mean[3];   // and of rows of pixels, which may need sums themselves
     line raw[5];    // rows as they were unpacked
 } piece;
 
@@ -199,7 +200,7 @@ static void demosaic(const gwb_convert_args *a, piece *p, int y, int x0, int n)
 }
 
 // The source's components at pixels x0 .. x0+n-1 of row y, into p->c.
-static void fetch(const gwb_convert_args *a, piece *p, int needs, int y, int x0, int n)
+static void fetch_codes(const gwb_convert_args *a, piece *p, int needs, int y, int x0, int n)
 {
     if (a->mosaic) {
         demosaic(a, p, y, x0, n);
@@ -214,13 +215,26 @@ static void fetch(const gwb_convert_args *a, piece *p, int needs, int y, int x0,
         blend(a, p, needs, n);
 }
 
+// The same in the destination's light.
+static void fetch(const gwb_convert_args *a, piece *p, int needs, int y, int x0, int n)
+{
+    fetch_codes(a, p, a->light.on ? a->source_needs : needs, y, x0, n);
+    if (!a->light.on)
+        return;
+    float *c[3] = {p->c[0], p->c[1], p->c[2]};
+    for (int i = 0; i < 3; i++)
+        if (!(a->source_needs >> i & 1))
+            fill(c[i], a->source_mix.from[i], n);
+    gwb_rows_light(&a->source_mix, &a->light, n, c);
+}
+
 // The same at chroma samples x0 .. x0+n-1 of row y of the destination.
 static void fetch_chroma(const gwb_convert_args *a, piece *p, int y, int x0, int n)
 {
     const int needs = a->chroma_needs;
     if (!needs)
         return;
-    if (a->src_log2_w | a->src_log2_h) {
+    if ((a->src_log2_w | a->src_log2_h) && !a->light.on) {
         resample(a, p, needs, &a->down_x, &a->down_y, y, x0, n, p->c);
         if (a->blend_scale != 0) {
             resample(a, p, 8, &a->alpha_x, &a->alpha_y, y, x0, n, p->c);
@@ -235,12 +249,12 @@ static void fetch_chroma(const gwb_convert_args *a, piece *p, int y, int x0, int
         fetch(a, p, needs, gwb_clamp(row + j, ty->last), s.first, count);
         for (int i = 0; i < 3; i++)
             if (needs >> i & 1)
-                gwb_rows_add(p->sum[i] + s.first - s.low, p->c[i], ty->weight[0][j], j == 0, count);
+                gwb_rows_add(p->mean[i] + s.first - s.low, p->c[i], ty->weight[0][j], j == 0, count);
     }
     for (int i = 0; i < 3; i++)
         if (needs >> i & 1) {
-            extend(p->sum[i], s);
-            gwb_rows_resample(tx, p->sum[i], s.low, x0, n, p->c[i]);
+            extend(p->mean[i], s);
+            gwb_rows_resample(tx, p->mean[i], s.low, x0, n, p->c[i]);
         }
 }
 

@@ -8,6 +8,7 @@
 #include "dither.h"
 #include "mosaic.h"
 #include "store.h"
+#include "transfer.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -238,4 +239,16 @@ GWB_CLONES void gwb_rows_dither(int dither, int x0, int y, int n, float *restric
     else
         for (int i = 0; i < n; i++)
             value[i] = value[i] + gwb_dither_offset(GWB_DITHER_ORDERED, x0 + i, y);
+}
+
+GWB_CLONES void gwb_rows_light(const gwb_mix *mix, const gwb_light *light, int n, float *const c[3])
+{
+    for (int i = 0; i < n; i++) {
+        float rgb[3];
+        for (int k = 0; k < 3; k++)
+            rgb[k] = gwb_mix_one(mix, k, c[0][i], c[1][i], c[2][i]);
+        gwb_convert_light(light, rgb);
+        for (int k = 0; k < 3; k++)
+            c[k][i] = rgb[k];
+    }
 }

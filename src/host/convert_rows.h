@@ -26,6 +26,8 @@ void gwb_rows_scale(const float *in, float scale, int n, float *out);
 void gwb_rows_mix(const gwb_mix *mix, int i, const float *const c[3], int n, float *out);
 // Pixels x0 .. x0+n-1 of row y of a mosaic; rows[2] is that row and rows[0] the one two above; index 0 is x0, and two on each side are there.
 void gwb_rows_demosaic(const float *const rows[5], int red, int bilinear, int x0, int y, int n, float *const c[3]);
+// From source codes to R G B in the destination's light, in place.
+void gwb_rows_light(const gwb_mix *mix, const gwb_light *light, int n, float *const c[3]);
 void gwb_rows_dither(int dither, int x0, int y, int n, float *value);
 
 #endif
