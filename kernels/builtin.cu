@@ -17,30 +17,23 @@
 // y counts on by the grid's height, which cuda limits; unsigned, since the sum may pass 2^31.
 #define GWB_EACH_ROW(y, ny) for (uint32_t y = blockIdx.y * blockDim.y + threadIdx.y; y < (uint32_t)(ny); y += gridDim.y * blockDim.y)
 
-// A kernel whose thread does one item: gwb_NAME_item(args, x, y, z).
-#define GWB_ENTRY_ITEM(name) \
-    GWB_ENTRY(name, 256)(GWB_ARGS gwb_##name##_args a, int nx, int ny, int) \
-    { \
-        const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x); \
-        if (x < nx) \
-            GWB_EACH_ROW(y, ny) \
-                gwb_##name##_item(&a, x, (int)y, (int)blockIdx.z); \
-    }
-
 // The grid is one row of blocks over all rectangles (src/cuda/copy.c, which takes the second unless all are aligned).
 GWB_ENTRY(copy, GWB_COPY_THREADS)(GWB_ARGS gwb_copy_args a, int, int, int)
 {
+    GWB_AFTER();
     gwb_copy_aligned(&a, blockIdx.x, threadIdx.x);
 }
 
 GWB_ENTRY(copy_any, GWB_COPY_THREADS)(GWB_ARGS gwb_copy_args a, int, int, int)
 {
+    GWB_AFTER();
     gwb_copy_any(&a, blockIdx.x, threadIdx.x);
 }
 
 // A thread does one chunk of 16 bytes: nx counts those (src/cuda/module.c).
 GWB_ENTRY(fill, 256)(GWB_ARGS gwb_fill_args a, int nx, int ny, int)
 {
+    GWB_AFTER();
     __shared__ uint32_t words[GWB_FILL_WORDS];
     const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x), x = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (thread < GWB_FILL_WORDS)
@@ -54,6 +47,7 @@ GWB_ENTRY(fill, 256)(GWB_ARGS gwb_fill_args a, int nx, int ny, int)
 // A thread does GWB_CAST_RUN numbers: nx counts threads.
 GWB_ENTRY(cast, 256)(GWB_ARGS gwb_cast_args a, int, int ny, int)
 {
+    GWB_AFTER();
     const int x = (int)(blockIdx.x * GWB_CAST_RUN * GWB_CAST_STRIDE + threadIdx.x);
     GWB_EACH_ROW(y, ny)
         gwb_cast_run(&a, x, (int)y);
@@ -62,6 +56,7 @@ GWB_ENTRY(cast, 256)(GWB_ARGS gwb_cast_args a, int, int ny, int)
 // A thread does GWB_CHANNELS_RUN pixels: nx counts threads.
 GWB_ENTRY(channels, 256)(GWB_ARGS gwb_channels_args a, int, int ny, int)
 {
+    GWB_AFTER();
     const int x = (int)(blockIdx.x * GWB_CHANNELS_RUN * GWB_CHANNELS_STRIDE + threadIdx.x);
     GWB_EACH_ROW(y, ny)
         switch (a.size) {
@@ -75,6 +70,7 @@ GWB_ENTRY(channels, 256)(GWB_ARGS gwb_channels_args a, int, int ny, int)
 // No loop over rows, out of which the compiler would pull more than the registers hold: z counts bands of rows.
 GWB_ENTRY(convert, 256)(GWB_ARGS gwb_convert_args a, int nx, int ny, int)
 {
+    GWB_AFTER();
     const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x), y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
     if (x < nx && y < ny)
         gwb_convert_item(&a, x, y, (int)blockIdx.z);
@@ -82,6 +78,7 @@ GWB_ENTRY(convert, 256)(GWB_ARGS gwb_convert_args a, int nx, int ny, int)
 
 GWB_ENTRY(convert_tile, 256, 4)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny, int)
 {
+    GWB_AFTER();
     const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x), y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
     if (x < nx && y < ny)
         gwb_convert_tile_item(&a, x, y, (int)blockIdx.z);

@@ -245,6 +245,7 @@ GWB_FN void gwb_pipe_put_words(const gwb_pipe_item *item, int x, int y, const ui
 #define GWB_PIPE_ENTRY \
     extern "C" __global__ void __launch_bounds__(256) gwb_pipe_one(const __grid_constant__ gwb_pipe_args a, const __grid_constant__ gwb_pipe_item item, int nx, int ny) \
     { \
+        GWB_AFTER(); \
         const int bx = (int)(blockIdx.x * blockDim.x + threadIdx.x), by = (int)(blockIdx.y * blockDim.y + threadIdx.y); \
         if (bx < nx && by < ny) \
             gwb_pipe_block(&a, &item, bx, by); \
@@ -254,6 +255,7 @@ GWB_FN void gwb_pipe_put_words(const gwb_pipe_item *item, int x, int y, const ui
 #define GWB_PIPE_BATCH_ENTRY \
     extern "C" __global__ void __launch_bounds__(256) gwb_pipe_batch(const __grid_constant__ gwb_pipe_args a, int nx, int ny) \
     { \
+        GWB_AFTER(); \
         const int bx = (int)(blockIdx.x * blockDim.x + threadIdx.x), by = (int)(blockIdx.y * blockDim.y + threadIdx.y); \
         if (bx < nx && by < ny) \
             gwb_pipe_block(&a, a.more + blockIdx.z, bx, by); \

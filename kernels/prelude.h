@@ -37,6 +37,13 @@ typedef unsigned long long uint64_t;
 #define GWB_RESTRICT restrict
 #endif
 
+// First in every kernel of gpuwb's own on cuda: lets the next kernel of the stream be set up already, and waits for the one before and its writes.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define GWB_AFTER() asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory")
+#else
+#define GWB_AFTER() (void)0
+#endif
+
 #if !defined(GWB_H)         // C on the host has the types from gwb.h already
 #include "abi_types.h"
 #endif

@@ -30,8 +30,8 @@ static int flush(gwb_queue *q, batch *b)
     int unused = 0;
     void *params[] = {&b->args, &unused, &unused, &unused};
     gwb_cuda_note(q, "copy");
-    int rc = gwb_cuda_check(gwb_cuda.LaunchKernel(b->aligned ? c->kernels[GWB_KERNEL_copy] : c->copy_any, b->blocks, 1, 1, GWB_COPY_THREADS, 1, 1, 0,
-                                                  gwb_cuda_stream(q), params, NULL), "copying on %s", q->dev->info.name);
+    int rc = gwb_cuda_check(gwb_cuda_start(q, b->aligned ? c->kernels[GWB_KERNEL_copy] : c->copy_any, b->blocks, 1, 1, GWB_COPY_THREADS, 1, params),
+                            "copying on %s", q->dev->info.name);
     *b = empty;
     return rc;
 }

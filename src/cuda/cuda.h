@@ -78,6 +78,9 @@ int gwb_cuda_copy(gwb_queue *q, const gwb_rect *rects, int count);
 // module.c
 int gwb_cuda_module_open(gwb_device *d);        // in the device's context; GWB_NO_DEVICE where there is no code for the device
 int gwb_cuda_launch(gwb_queue *q, const gwb_launch *launch);
+// Launches a kernel of gpuwb's own, which begins with GWB_AFTER (kernels/prelude.h): where the device can, its blocks are set up while the kernel
+// before it in the stream still ends, and wait there. Under CUDA_SCOPE.
+CUresult gwb_cuda_start(gwb_queue *q, CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, void **params);
 int gwb_cuda_sleep(gwb_queue *q, double ms);
 
 // kernel.c

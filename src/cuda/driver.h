@@ -83,12 +83,28 @@ typedef struct gwb_cuda_copy3d_peer {
     size_t width, rows, depth;
 } gwb_cuda_copy3d_peer;
 
+// CUlaunchAttribute and CUlaunchConfig.
+enum { GWB_CUDA_LAUNCH_PROGRAMMATIC = 6 };      // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+typedef struct gwb_cuda_launch_attribute {
+    int id;
+    int pad;
+    union { int allowed; char bytes[64]; } value;
+} gwb_cuda_launch_attribute;
+
+typedef struct gwb_cuda_launch_config {
+    unsigned int grid_x, grid_y, grid_z, block_x, block_y, block_z, shared;
+    CUstream stream;
+    gwb_cuda_launch_attribute *attributes;
+    unsigned int attribute_count;
+} gwb_cuda_launch_config;
+
 #include "symbols.h"
 
 // The driver's functions, as in gwb_cuda.MemAlloc(...). All are there once gwb_cuda_count has found a device, else none.
 typedef struct gwb_cuda_driver {
 #define GWB_CUDA_FIELD(name, symbol, params) CUresult (*name) params;
     GWB_CUDA_SYMBOLS(GWB_CUDA_FIELD)
+    GWB_CUDA_NEWER_SYMBOLS(GWB_CUDA_FIELD)
 #undef GWB_CUDA_FIELD
     int version;        // of CUDA that the driver serves: 13000 for 13.0
 } gwb_cuda_driver;

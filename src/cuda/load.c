@@ -103,6 +103,9 @@ static void load(void)
     }
     GWB_CUDA_SYMBOLS(LOAD)
 #undef LOAD
+#define LOAD(name, symbol, params) *(void **)&gwb_cuda.name = dlsym(library, symbol);
+    GWB_CUDA_NEWER_SYMBOLS(LOAD)
+#undef LOAD
 
     CUresult result = gwb_cuda.Init(0);
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");

@@ -107,6 +107,15 @@ static int64_t threads_of_row(const gwb_launch *launch)
     }
 }
 
+CUresult gwb_cuda_start(gwb_queue *q, CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, void **params)
+{
+    if (q->dev->info.major < 9 || !gwb_cuda.LaunchKernelEx)
+        return gwb_cuda.LaunchKernel(function, gx, gy, gz, bx, by, 1, 0, gwb_cuda_stream(q), params, NULL);
+    gwb_cuda_launch_attribute early = {.id = GWB_CUDA_LAUNCH_PROGRAMMATIC, .value.allowed = 1};
+    const gwb_cuda_launch_config config = {gx, gy, gz, bx, by, 1, 0, gwb_cuda_stream(q), &early, 1};
+    return gwb_cuda.LaunchKernelEx(&config, function, params, NULL);
+}
+
 int gwb_cuda_launch(gwb_queue *q, const gwb_launch *launch)
 {
     assert(launch->kernel != GWB_KERNEL_copy);      // that one is launched by gwb_cuda_copy
@@ -118,8 +127,8 @@ int gwb_cuda_launch(gwb_queue *q, const gwb_launch *launch)
     int nx = (int)threads, ny = launch->ny, nz = launch->nz;
     void *params[] = {(void *)launch->args, &nx, &ny, &nz};
     gwb_cuda_note(q, shapes[launch->kernel].name);
-    return gwb_cuda_check(gwb_cuda.LaunchKernel(gwb_cuda_of(q->dev)->kernels[launch->kernel], (unsigned)across, (unsigned)(down < 65535 ? down : 65535),
-                                                (unsigned)nz, (unsigned)bx, (unsigned)by, 1, 0, gwb_cuda_stream(q), params, NULL),
+    return gwb_cuda_check(gwb_cuda_start(q, gwb_cuda_of(q->dev)->kernels[launch->kernel], (unsigned)across, (unsigned)(down < 65535 ? down : 65535),
+                                         (unsigned)nz, (unsigned)bx, (unsigned)by, params),
                           "launching a kernel on %s", q->dev->info.name);
 }
 

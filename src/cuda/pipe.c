@@ -104,7 +104,7 @@ int gwb_cuda_pipe(gwb_queue *q, gwb_pass *pass, const gwb_pipe_item *items, cons
     gwb_cuda_note(q, "a pipeline");
     void *single[] = {&args, (void *)items, &nx, &ny}, *many[] = {&args, &nx, &ny};
     const int bx = 32, by = 4;
-    return gwb_cuda_check(gwb_cuda.LaunchKernel(pass->kernel[batch], (unsigned)((nx + bx - 1) / bx), (unsigned)((ny + by - 1) / by), (unsigned)count,
-                                                (unsigned)bx, (unsigned)by, 1, 0, gwb_cuda_stream(q), batch ? many : single, NULL),
+    return gwb_cuda_check(gwb_cuda_start(q, pass->kernel[batch], (unsigned)((nx + bx - 1) / bx), (unsigned)((ny + by - 1) / by), (unsigned)count,
+                                         (unsigned)bx, (unsigned)by, batch ? many : single),
                           "launching a pipeline on %s", q->dev->info.name);
 }

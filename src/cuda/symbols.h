@@ -53,6 +53,10 @@
       unsigned int block_y, unsigned int block_z, unsigned int shared, CUstream stream, void **params, void **extra)) \
     _(LaunchHostFunc, "cuLaunchHostFunc", (CUstream stream, void (*fn)(void *), void *arg))
 
+// Of libcuda.so.1 where the driver is new enough, else NULL.
+#define GWB_CUDA_NEWER_SYMBOLS(_) \
+    _(LaunchKernelEx, "cuLaunchKernelEx", (const gwb_cuda_launch_config *config, CUfunction function, void **params, void **extra))
+
 // Of libnvrtc.so.
 #define GWB_NVRTC_SYMBOLS(_) \
     _(GetErrorString, "nvrtcGetErrorString", const char *, (int result)) \
