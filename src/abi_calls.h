@@ -18,6 +18,10 @@ int gwb_device_current(void);                   // position, of the calling proc
 int gwb_device_use(int device);                 // makes it current
 const char *gwb_cuda_absent(void);              // why there is no cuda device; NULL when there is one
 int gwb_synchronize(int device);                // waits for all work of the device
+// Closes the device and all that is on it: mats, streams and events of it are lost (GWB_CLOSED), kernels are loaded again when next launched. The device
+// opens again when next used. On cuda the whole process loses its primary context; the way to go on after a kernel has failed. No other thread may be
+// in a call meanwhile.
+int gwb_reset(int device);
 int gwb_memory_get(int device, gwb_memory *memory);
 int64_t gwb_trim(int device);                   // gives memory kept for reuse back to the device; bytes given back, or a negative status
 int gwb_limit(int device, int64_t bytes);       // most bytes for mats; 0: no limit

@@ -64,6 +64,8 @@ typedef struct gwb_event {
     int32_t device;     // position in the list of devices; -1 before it is first recorded
     int32_t timing;     // 1: keeps the time it was reached
     int32_t recorded;   // 1: has been recorded
+    uint32_t epoch;     // how often the device had been reset then
+    int32_t pad;
     void *handle;       // CUevent on cuda; an opaque pointer on the host device
 } gwb_event;
 

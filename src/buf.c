@@ -132,8 +132,10 @@ int gwb_buf_wait(gwb_buf *b, bool for_write)
         gwb_queue_retain(uses[i].queue);
     gwb_buf_retain(b);
     gwb_unlock();
-    for (int i = 0; i < count && rc >= 0; i++)
-        rc = uses[i].queue->dev->ops->queue_wait(uses[i].queue, uses[i].seq);
+    for (int i = 0; i < count; i++) {   // all of them, also where one has failed
+        int one = uses[i].queue->dev->ops->queue_wait(uses[i].queue, uses[i].seq);
+        rc = rc < 0 ? rc : one;
+    }
     gwb_lock();
     for (int i = 0; i < count; i++)
         gwb_queue_release(uses[i].queue);
@@ -199,25 +201,30 @@ static int64_t room_for(const gwb_device *dev, int64_t bytes)
     return bytes > INT64_MAX - unit ? bytes : (bytes + unit - 1) / unit * unit;
 }
 
-static int raw_alloc(gwb_device *dev, int64_t room, bool pinned, void **out)
+static int raw_alloc(gwb_device *dev, int64_t room, bool pinned, void **out, gwb_device **holder)
 {
     if (pinned) {
-        int rc = gwb_cuda_pinned_alloc(room, out);
+        int rc = gwb_cuda_pinned_alloc(room, out, holder);
         if (rc != GWB_UNSUPPORTED)
             return rc;
     }
     return dev->ops->alloc(dev, room, out);
 }
 
+static void give_memory_back(gwb_buf *b)
+{
+    if (b->flags & GWB_MAT_FOREIGN || b->lost)
+        return;
+    UNPOISON(b->base, b->room);
+    if (b->holder)
+        gwb_cuda_pinned_release(b->base, b->holder);
+    else
+        b->dev->ops->release(b->dev, b->base, b->room);
+}
+
 static void destroy(gwb_buf *b)
 {
-    if (!(b->flags & GWB_MAT_FOREIGN)) {
-        UNPOISON(b->base, b->room);
-        if (b->flags & GWB_MAT_PINNED && gwb_device_count() > 1)
-            gwb_cuda_pinned_release(b->base);
-        else
-            b->dev->ops->release(b->dev, b->base, b->room);
-    }
+    give_memory_back(b);
     clear_reads(b);
     use_clear(&b->write);
     free(b->reads);
@@ -293,9 +300,9 @@ int gwb_buf_create(gwb_buf **out, gwb_device *dev, int64_t bytes, bool pinned, g
         if (!b)
             return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
         void *base = NULL;
-        int rc = raw_alloc(dev, room, pinned, &base);
+        int rc = raw_alloc(dev, room, pinned, &base, &b->holder);
         if (rc == GWB_OUT_OF_MEMORY && trim(dev, true) > 0)
-            rc = raw_alloc(dev, room, pinned, &base);
+            rc = raw_alloc(dev, room, pinned, &base, &b->holder);
         if (rc < 0) {
             free(b);
             return rc == GWB_OUT_OF_MEMORY ? gwb_fail(rc, "%s: no room for %" PRId64 " bytes; %" PRId64 " are in use by live mats",
@@ -370,6 +377,10 @@ void gwb_buf_release(gwb_buf *b)
         return;
     }
     unlink_buf(&live, b);
+    if (b->lost) {
+        destroy(b);
+        return;
+    }
     struct gwb_pool *pool = b->dev->pool;
     pool->used -= b->room;
     pool->cached += b->room;
@@ -403,6 +414,63 @@ uint64_t gwb_released_owner(void)
     }
     gwb_unlock();
     return owner;
+}
+
+// ---- a device that is reset
+
+static void forget_uses(gwb_buf *b, const gwb_device *dev)
+{
+    if (b->write.queue && b->write.queue->dev == dev)
+        use_clear(&b->write);
+    int kept = 0;
+    for (int i = 0; i < b->read_count; i++) {
+        if (b->reads[i].queue->dev == dev)
+            use_clear(&b->reads[i]);
+        else
+            b->reads[kept++] = b->reads[i];
+    }
+    b->read_count = kept;
+}
+
+static bool goes_with(const gwb_buf *b, const gwb_device *dev)
+{
+    const bool pinned = b->flags & GWB_MAT_PINNED && dev->info.cuda && (b->holder == dev || b->flags & GWB_MAT_FOREIGN);
+    return b->dev == dev || pinned;
+}
+
+static void lose_cached(struct gwb_pool *pool, const gwb_device *dev)
+{
+    for (gwb_buf **at = &pool->free; *at;) {
+        gwb_buf *b = *at;
+        forget_uses(b, dev);
+        if (!goes_with(b, dev)) {
+            at = &b->next;
+            continue;
+        }
+        *at = b->next;
+        pool->cached -= b->room;
+        destroy(b);
+    }
+}
+
+void gwb_buf_lose(gwb_device *dev)
+{
+    for (gwb_buf *b = leaving; b; b = b->next)
+        forget_uses(b, dev);
+    for (gwb_buf *b = live; b; b = b->next) {
+        forget_uses(b, dev);
+        if (b->lost || !goes_with(b, dev))
+            continue;
+        give_memory_back(b);
+        if (!(b->flags & GWB_MAT_FOREIGN))
+            b->dev->pool->used -= b->room;
+        b->lost = true;
+        b->base = NULL;     // no pointer is found in it
+        b->bytes = 0;
+    }
+    for (int i = 0; i < gwb_device_count(); i++)
+        if (gwb_device_pool(i))
+            lose_cached(gwb_device_pool(i), dev);
 }
 
 // ---- figures

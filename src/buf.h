@@ -30,6 +30,8 @@ struct gwb_buf {
     int refs;
     uint64_t owner;         // foreign memory: the owner's key
     gwb_buf *also;          // further owners of it: a chain of buffers without memory
+    gwb_device *holder;     // own page-locked memory: the device whose context it came from
+    bool lost;              // the device was reset: there is no memory any more
     gwb_use write;          // the last write
     gwb_use *reads;         // reads since then, one a queue
     int read_count, read_room;
@@ -60,6 +62,9 @@ int gwb_buf_order(gwb_buf *b, gwb_queue *q, bool write);
 // Waits for the writes of b (for_write: the reads too). Gives the lock up meanwhile, so it must be held exactly once.
 int gwb_buf_wait(gwb_buf *b, bool for_write);
 bool gwb_buf_idle(gwb_buf *b);          // nothing uses it; forgets uses that are done
+// The device is about to be reset: all its memory, cached or in use, and page-locked memory of its context is given back, and who used what on its
+// queues is forgotten. Live buffers are lost.
+void gwb_buf_lose(gwb_device *dev);
 
 // The live buffer of `device` that holds the byte at `pointer` (device -1: any), or NULL.
 gwb_buf *gwb_buf_find(const void *pointer, int device);

@@ -2,6 +2,8 @@
 // The list of devices, and which one is current.
 #include "device.h"
 
+#include "stream.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +153,38 @@ int gwb_device_use(int device)
         return GWB_NO_DEVICE;
     gwb_lock();
     current = device;
+    gwb_unlock();
+    return 0;
+}
+
+unsigned gwb_device_epoch(int position)
+{
+    return devices[position].epoch;
+}
+
+struct gwb_pool *gwb_device_pool(int position)
+{
+    return devices[position].pool;
+}
+
+int gwb_reset(int device)
+{
+    if (device < 0 || device >= gwb_device_count())
+        return gwb_fail(GWB_NO_DEVICE, "there is no device number %d; there are %d", device, device_count);
+    gwb_device *d = &devices[device];
+    for (int i = 0; i < device_count; i++)      // others may wait for this one; one that failed does not wait
+        gwb_device_settle(i);
+    gwb_lock();
+    if (d->is_open) {
+        gwb_buf_lose(d);
+        gwb_queue *q = d->default_queue;
+        d->default_queue = NULL;
+        if (q)
+            gwb_queue_release(q);
+        d->epoch++;
+        d->ops->reset(d);
+        d->is_open = false;
+    }
     gwb_unlock();
     return 0;
 }

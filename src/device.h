@@ -115,6 +115,8 @@ void gwb_unlock(void);
 gwb_device *gwb_device_at(int position);        // NULL with the error set where there is none; opens it
 bool gwb_devices_found(void);                   // the devices were looked for, so there may be work
 void gwb_device_settle(int position);           // waits for the work of a device that was opened; says nothing of errors
+unsigned gwb_device_epoch(int position);        // these two do not open it
+struct gwb_pool *gwb_device_pool(int position); // NULL where it has none
 gwb_device *gwb_device_default(void);           // the current one, open; NULL with the error set
 
 // src/host/host.c
@@ -126,8 +128,9 @@ int gwb_cuda_count(const char **absent);        // devices; 0 and a sentence tha
 int gwb_cuda_describe(int ordinal, gwb_device_info *info);
 extern const gwb_device_ops gwb_cuda_ops;       // gwb_device.info.index is the driver's ordinal
 // Page-locked memory that every cuda device can reach. Fails with GWB_UNSUPPORTED where there is no cuda device.
-int gwb_cuda_pinned_alloc(int64_t bytes, void **out);
-void gwb_cuda_pinned_release(void *memory);
+// It belongs to the context of *holder.
+int gwb_cuda_pinned_alloc(int64_t bytes, void **out, gwb_device **holder);
+void gwb_cuda_pinned_release(void *memory, gwb_device *holder);
 // Whose memory a pointer is: sets a position in the list of devices, GWB_SPACE_PINNED or GWB_SPACE_PAGEABLE, and 1 where the allocation's range is known.
 int gwb_cuda_pointer(const void *pointer, int *space, const uint8_t **first, int64_t *bytes);
 

@@ -17,6 +17,7 @@ static int open_queue(gwb_queue **out, gwb_device *dev, const gwb_stream_params 
     q->dev = dev;
     q->refs = 1;
     q->foreign = params->foreign != 0;
+    q->epoch = dev->epoch;
     int rc = dev->ops->queue_open(q, params);
     if (rc < 0) {
         free(q);
@@ -63,7 +64,8 @@ static int number_now(gwb_queue *q)
 
 int gwb_op_begin(gwb_op *op, int device, const gwb_stream *s)
 {
-    *op = (gwb_op){0};
+    op->queue = NULL;
+    op->count = 0;
     int rc = s ? gwb_stream_check(s, "stream") : 0;
     if (rc < 0)
         return rc;
@@ -115,7 +117,8 @@ int gwb_op_ready(gwb_op *op)
 {
     int rc = 0;
     for (int i = 0; i < op->count && rc >= 0; i++)
-        rc = gwb_buf_order(op->use[i].buf, op->queue, op->use[i].write);
+        rc = op->use[i].buf->lost ? gwb_fail(GWB_CLOSED, "memory that the operation uses was lost when %s was reset", op->use[i].buf->dev->info.name)
+                                  : gwb_buf_order(op->use[i].buf, op->queue, op->use[i].write);
     op->queue->issued++;    // also after a failure: gwb_op_end takes it back
     return rc;
 }
@@ -144,6 +147,8 @@ int gwb_op_end(gwb_op *op, int rc)
 
 int gwb_stream_check(const gwb_stream *s, const char *what)
 {
+    if (s && s->tag == GWB_STREAM_TAG && gwb_queue_lost(s->queue))
+        return gwb_fail(GWB_CLOSED, "%s was lost when %s was reset; make a new one", what, s->queue->dev->info.name);
     if (s && s->tag == GWB_STREAM_TAG)
         return 0;
     return gwb_fail(s && s->tag == 0 ? GWB_CLOSED : GWB_BAD_ARGUMENT, s && s->tag == 0 ? "%s is closed" : "%s is no stream", what);
@@ -195,7 +200,7 @@ void gwb_stream_close(gwb_stream *s)
     gwb_lock();
     gwb_queue *q = s->queue;
     *s = (gwb_stream){0};
-    if (q->foreign && q->refs > 1 && !q->dead) {    // buffers remember it, but its owner may destroy it from here on
+    if (q->foreign && q->refs > 1 && !q->dead && !gwb_queue_lost(q)) {    // buffers remember it, but its owner may destroy it from here on
         q->dev->ops->queue_retire(q);
         q->dead = true;
     }
@@ -285,8 +290,16 @@ int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *s, int write)
 
 // ---- events
 
+// The device was reset after the event was recorded: what it had there is gone.
+static bool event_lost(const gwb_event *e)
+{
+    return e->handle && gwb_device_epoch(e->device) != e->epoch;
+}
+
 static int check_event(const gwb_event *e)
 {
+    if (e && e->tag == GWB_EVENT_TAG && event_lost(e))
+        return gwb_fail(GWB_CLOSED, "the event was lost when its device was reset; record it again");
     if (e && e->tag == GWB_EVENT_TAG)
         return 0;
     return gwb_fail(e && e->tag == 0 ? GWB_CLOSED : GWB_BAD_ARGUMENT, e && e->tag == 0 ? "event is closed" : "that is no event");
@@ -303,7 +316,7 @@ void gwb_event_close(gwb_event *e)
     if (!e || e->tag != GWB_EVENT_TAG)
         return;
     gwb_lock();
-    if (e->handle)
+    if (e->handle && !event_lost(e))
         gwb_device_at(e->device)->ops->event_close(e);
     *e = (gwb_event){0};
     gwb_unlock();
@@ -311,6 +324,10 @@ void gwb_event_close(gwb_event *e)
 
 int gwb_event_record(gwb_event *e, const gwb_stream *s)
 {
+    if (e && e->tag == GWB_EVENT_TAG && event_lost(e)) {
+        e->handle = NULL;
+        e->recorded = 0;
+    }
     int rc = check_event(e);
     if (rc >= 0)
         rc = gwb_stream_check(s, "stream");
@@ -328,8 +345,10 @@ int gwb_event_record(gwb_event *e, const gwb_stream *s)
     }
     if (!e->handle) {
         rc = dev->ops->event_open(e, dev);
-        if (rc >= 0)
+        if (rc >= 0) {
             e->device = s->device;
+            e->epoch = dev->epoch;
+        }
     }
     int ready = gwb_op_ready(&op);
     if (rc >= 0)

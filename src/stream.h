@@ -6,7 +6,7 @@
 #include "buf.h"
 
 // One operation under way, from begin to end on one thread, which holds gwb_lock meanwhile.
-enum { GWB_OP_USES = 16 };
+enum { GWB_OP_USES = 64 };
 typedef struct gwb_op {
     gwb_queue *queue;
     int count;

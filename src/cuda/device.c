@@ -179,7 +179,7 @@ static gwb_device *any_device(void)
     return gwb_device_at(1);
 }
 
-int gwb_cuda_pinned_alloc(int64_t bytes, void **out)
+int gwb_cuda_pinned_alloc(int64_t bytes, void **out, gwb_device **holder)
 {
     if (gwb_device_count() < 2)
         return gwb_fail(GWB_UNSUPPORTED, "page-locked memory needs a cuda device: %s", gwb_cuda_absent());
@@ -187,15 +187,13 @@ int gwb_cuda_pinned_alloc(int64_t bytes, void **out)
     if (!d)
         return GWB_NO_DEVICE;
     CUDA_SCOPE(d);
+    *holder = d;
     return gwb_cuda_check(gwb_cuda.MemHostAlloc(out, (size_t)bytes, GWB_CUDA_HOST_PORTABLE), "taking %lld bytes of page-locked memory", (long long)bytes);
 }
 
-void gwb_cuda_pinned_release(void *memory)
+void gwb_cuda_pinned_release(void *memory, gwb_device *holder)
 {
-    gwb_device *d = any_device();
-    if (!d)
-        return;
-    CUDA_SCOPE(d);
+    CUDA_SCOPE(holder);
     gwb_cuda.MemFreeHost(memory);
 }
 

@@ -230,8 +230,15 @@ void gwb_cuda_queue_retire(gwb_queue *q)
     pthread_mutex_unlock(&c->lock);
 }
 
+static int lost(const gwb_queue *q)
+{
+    return gwb_fail(GWB_CLOSED, "a stream of %s was lost when the device was reset", q->dev->info.name);
+}
+
 int gwb_cuda_queue_done(gwb_queue *q, uint64_t seq)
 {
+    if (gwb_queue_lost(q))
+        return lost(q);
     CUDA_SCOPE(q->dev);
     cuda_queue *c = q->impl;
     mark *m;
@@ -252,6 +259,8 @@ int gwb_cuda_queue_done(gwb_queue *q, uint64_t seq)
 
 int gwb_cuda_queue_wait(gwb_queue *q, uint64_t seq)
 {
+    if (gwb_queue_lost(q))
+        return lost(q);
     CUDA_SCOPE(q->dev);
     cuda_queue *c = q->impl;
     mark *m;
