@@ -93,24 +93,26 @@ static void fence_close(fence *f)
 #define STBI_MALLOC(size) fence_malloc(size)
 #define STBI_REALLOC(memory, size) fence_realloc(memory, size)
 #define STBI_FREE(memory) fence_free(memory)
-#define STB_IMAGE_STATIC
-#define STB_IMAGE_IMPLEMENTATION
-#include <stb_image.h>
 #define STBIW_ASSERT(x) STBI_ASSERT(x)
 #define STBIW_MALLOC(size) fence_malloc(size)
 #define STBIW_REALLOC(memory, size) fence_realloc(memory, size)
 #define STBIW_FREE(memory) fence_free(memory)
+#define STB_IMAGE_STATIC
+#define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #define STB_IMAGE_WRITE_IMPLEMENTATION
-// Its JPEG writer shifts bits out at the top, as it means to: no report of the undefined-behaviour sanitizer.
+// The sanitizer need not report what is meant: the JPEG writer shifts bits out at the top, and the PSD reader converts floats that do not fit.
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((no_sanitize("shift"))), apply_to = function)
-#include <stb_image_write.h>
-#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((no_sanitize("shift", "float-cast-overflow"))), apply_to = function)
 #else
 #pragma GCC diagnostic ignored "-Wattributes" // on variables
 #define static __attribute__((no_sanitize("shift"))) static
+#endif
+#include <stb_image.h>
 #include <stb_image_write.h>
+#ifdef __clang__
+#pragma clang attribute pop
+#else
 #undef static
 #endif
 #pragma GCC diagnostic pop
