@@ -146,3 +146,16 @@ const char *gwb_pipe_text(gwb_pipe *pipe, const gwb_image *src, int pass);     /
 // counts, or NULL. Results must have one size. One launch where the chain is one pass.
 int gwb_pipe_run(gwb_pipe *pipe, const gwb_image *dst, const gwb_image *src, const int32_t *crops, int count, const gwb_stream *stream);
 int64_t gwb_compilations(void);         // kernels compiled by this process so far, cache hits not counted
+
+// ---- kernels from a source
+// Compiles the source, or takes it from the disk cache; waits. On failure *kernel is NULL; GWB_COMPILE has the compiler's text in params->log, where it
+// calls the source kernel.cu; GWB_UNSUPPORTED where there is no compiler, or the host device lacks something that the source uses.
+int gwb_kernel_create(gwb_kernel **kernel, const gwb_kernel_params *params);
+void gwb_kernel_close(gwb_kernel *kernel);      // NULL is fine; work under way goes on
+int gwb_kernel_functions(const gwb_kernel *kernel);     // how many
+int gwb_kernel_function_get(const gwb_kernel *kernel, int function, gwb_kernel_function *info);
+const char *gwb_kernel_param_name(const gwb_kernel *kernel, int function, int param);   // "" where it has none; NULL behind the last
+int gwb_kernel_param_pointer(const gwb_kernel *kernel, int function, int param);        // 1: takes a pointer
+// Checks the arguments against the signature, and launches. A mat that a pointer to const takes is read, any other is written, but for `reads` and
+// `writes`; the launch is ordered by these. With $GPUWB_SYNC=1 it waits for the launch, so that a fault is told by the call that made it.
+int gwb_kernel_launch(gwb_kernel *kernel, int function, const gwb_kernel_call *call, const gwb_stream *stream);

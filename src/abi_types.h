@@ -338,3 +338,57 @@ typedef struct gwb_pipe_plan {
 } gwb_pipe_plan;
 
 typedef struct gwb_pipe gwb_pipe;       // a chain of stages, with the kernels it was given so far
+
+// A source of kernels, compiled for one device.
+typedef struct gwb_kernel gwb_kernel;
+
+typedef struct gwb_kernel_params {
+    const char *source;             // CUDA C++, a text
+    const char *const *options;     // of NVRTC; the host device takes -D, -U, -I and --std of them
+    int32_t option_count;
+    int32_t device;                 // position in the list of devices
+    gwb_bytes *log;                 // gets the compiler's text, to be freed by gwb_bytes_free; NULL: not wanted
+} gwb_kernel_params;
+
+// One of its `__global__` functions. Borrowed from the kernel.
+typedef struct gwb_kernel_function {
+    const char *name;
+    const char *signature;          // "blur(const float *src, int n)"
+    int32_t line;                   // of the name in the source, from 1
+    int32_t params;                 // its parameters
+} gwb_kernel_function;
+
+// What a caller gives for a parameter.
+typedef enum gwb_arg_kind {
+    GWB_ARG_NULL,                   // a NULL pointer
+    GWB_ARG_NUMBER,                 // `number`
+    GWB_ARG_SIGNED,                 // `whole`
+    GWB_ARG_UNSIGNED,               // `whole` as uint64_t
+    GWB_ARG_BOOL,                   // `whole`, 0 or 1
+    GWB_ARG_MAT,                    // `pointer` to a gwb_mat
+    GWB_ARG_POINTER,                // `pointer` itself, an address of the device
+    GWB_ARG_BYTES,                  // `whole` bytes at `pointer`, a value of that size
+    GWB_ARG_LIST                    // `whole` doubles at `pointer`, the numbers of a vector
+} gwb_arg_kind;
+
+typedef struct gwb_arg {
+    int32_t kind;                   // gwb_arg_kind
+    int32_t pad;
+    double number;
+    int64_t whole;
+    const void *pointer;
+} gwb_arg;
+
+// A launch. Sizes may be 0 in `grid`: then nothing runs.
+typedef struct gwb_kernel_call {
+    const gwb_arg *args;
+    const gwb_mat *const *reads;    // mats that are read, whatever their parameter says; also ones that are no argument
+    const gwb_mat *const *writes;   // mats that are written
+    int32_t arg_count;
+    int32_t read_count;
+    int32_t write_count;
+    int32_t pad;
+    int64_t grid[3];                // blocks in x, y, z
+    int64_t block[3];               // threads of a block
+    int64_t shared;                 // bytes of dynamic shared memory
+} gwb_kernel_call;

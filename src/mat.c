@@ -50,6 +50,10 @@ int64_t gwb_abi_size(const char *type)
     SIZE(gwb_copy2d_params);
     SIZE(gwb_copy_side);
     SIZE(gwb_copy_report);
+    SIZE(gwb_kernel_params);
+    SIZE(gwb_kernel_function);
+    SIZE(gwb_arg);
+    SIZE(gwb_kernel_call);
     SIZE(gwb_pipe_step);
     SIZE(gwb_pipe_plan);
 #undef SIZE

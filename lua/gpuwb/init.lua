@@ -10,6 +10,7 @@ local format = require "gpuwb.format"
 local image = require "gpuwb.image"
 local files = require "gpuwb.files"
 local pipe = require "gpuwb.pipe"
+local kernel = require "gpuwb.kernel"
 
 local gpu = {
     version = ffi.string(C.gwb_version()),
@@ -24,7 +25,7 @@ local gpu = {
     copy = copy.copy, copy2d = copy.copy2d, explain_copy = copy.explain, checks = copy.checks,
 }
 
-for _, part in ipairs {format.public, image.public, files.public, pipe.public} do
+for _, part in ipairs {format.public, image.public, files.public, pipe.public, kernel.public} do
     for name, fn in pairs(part) do
         gpu[name] = fn
     end
