@@ -56,6 +56,11 @@ int64_t gwb_abi_size(const char *type)
     SIZE(gwb_kernel_call);
     SIZE(gwb_pipe_step);
     SIZE(gwb_pipe_plan);
+    SIZE(gwb_bytes);
+    SIZE(gwb_plane);
+    SIZE(gwb_picture);
+    SIZE(gwb_read_params);
+    SIZE(gwb_write_params);
 #undef SIZE
     return -1;
 }
