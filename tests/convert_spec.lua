@@ -356,6 +356,13 @@ helper.each_device(function(device)
             end
         end)
 
+        it("of the ordered kind has each of its 64 thresholds once in 8x8", function()
+            for k = 0, 63 do
+                local bytes = flat("grayf32le", 8, 8, {(100 + k / 64) / 255}):convert("gray", {dither = "ordered"}).planes[1]:download()
+                assert.equal(k, select(2, bytes:gsub("\101", "")))
+            end
+        end)
+
         it("is the same for all components, and everywhere", function()
             for _, kind in ipairs {"ordered", "blue-noise"} do
                 local img = flat("rgb48le", 997, 3, {{30000, 30000, 30000}}):convert("rgb24", {dither = kind})

@@ -163,7 +163,7 @@ function mat.methods:planes(name, width, height, opts)
     local offset = opts.offset == nil and 0 or check.integer(op, "offset", opts.offset, 0, 2 ^ 53)
     local bytes, have = f:bytes(width, height), self.bytes
     if not self:is_contiguous() then
-        check.fail("SHAPE", op, "the mat has gaps between its rows (%s), and a packed frame has none: make it with {packed = true}, or use m:packed()",
+        check.fail("SHAPE", op, "the mat has gaps between its rows (%s), and a packed frame has none: make it {packed = true}, or use m:packed()",
             tostring(self))
     end
     if opts.offset == nil and have ~= bytes or offset + bytes > have then
@@ -217,6 +217,10 @@ end
 
 local colors = {error = 0, convert = 1, keep = 2}
 local tones = {none = 0, bt2390 = 1, reinhard = 2, hable = 3}
+local demosaics = {malvar = 0, bilinear = 1}
+local convert_options = {
+    "matrix", "range", "siting", "from", "to", "chroma", "background", "dither", "demosaic", "color", "tonemap", "peak", "out", "stream",
+}
 local dithers = {none = 0, ordered = 1, ["blue-noise"] = 2}
 local meaning = {"matrix", "range", "siting"}
 
@@ -236,15 +240,14 @@ function image.convert(self, name, opts, kernel)
     local op = "image:convert"
     local src = image.fill(op, "the image", self, new_image())
     local f = format.find(op, name)
-    opts = check.options(op, opts, {"matrix", "range", "siting", "from", "to", "chroma", "background", "dither", "demosaic", "color", "tonemap", "peak",
-        "out", "stream"})
+    opts = check.options(op, opts, convert_options)
     local stream = check.stream(op, opts.stream)
     local from, to = check.options(op, opts.from, tags), check.options(op, opts.to, tags)
     local params = new_params()
     params.kernel = kernel
     params.nearest = check.choice(op, "chroma", opts.chroma == nil and "bilinear" or opts.chroma, {"bilinear", "nearest"}) == "nearest" and 1 or 0
     params.dither = dithers[check.choice(op, "dither", opts.dither == nil and "none" or opts.dither, {"none", "ordered", "blue-noise"})]
-    params.bilinear = check.choice(op, "demosaic", opts.demosaic == nil and "malvar" or opts.demosaic, {"malvar", "bilinear"}) == "bilinear" and 1 or 0
+    params.bilinear = demosaics[check.choice(op, "demosaic", opts.demosaic == nil and "malvar" or opts.demosaic, {"malvar", "bilinear"})]
     params.color = colors[check.choice(op, "color", opts.color == nil and "error" or opts.color, {"error", "convert", "keep"})]
     params.tone = tones[check.choice(op, "tonemap", opts.tonemap == nil and "bt2390" or opts.tonemap, {"none", "bt2390", "reinhard", "hable"})]
     if opts.peak ~= nil then
