@@ -160,8 +160,9 @@ GWB_FN void gwb_convert_block(const gwb_convert_args *a, int bx, int by)
 // A work item: a block, whose rows are counted in bands.
 GWB_FN void gwb_convert_item(const gwb_convert_args *a, int x, int y, int band)
 {
-    if ((int64_t)band * GWB_BAND + y < ((int64_t)a->height + a->block_h - 1) / a->block_h)
-        gwb_convert_block(a, x, band * GWB_BAND + y);
+    const int64_t by = (int64_t)band * GWB_BAND + y + a->first_y;
+    if (by < ((int64_t)a->height + a->block_h - 1) / a->block_h)
+        gwb_convert_block(a, x + a->first_x, (int)by);
 }
 
 #endif

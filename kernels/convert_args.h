@@ -102,6 +102,7 @@ typedef struct gwb_convert_args {
     int32_t width, height;      // pixels
     int32_t src_log2_w, src_log2_h;     // chroma subsampling
     int32_t dst_log2_w, dst_log2_h;
+    int32_t first_x, first_y;   // block of work item 0: where a launch does a part of the picture (cuda)
     int32_t block_w, block_h;   // pixels of a work item: whole chroma samples, and a whole group of the destination
     int32_t group;              // pixels of a destination group: 1, 2 or 6
     int32_t mosaic;             // 1: the source's only plane holds one of R G B a pixel

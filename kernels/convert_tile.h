@@ -6,85 +6,12 @@
 #define GWB_KERNEL_CONVERT_TILE_H
 
 #include "convert.h"
+#include "run.h"
 
 // A component of a tile: four pixels of each row.
 typedef struct gwb_tile {
     float c[4][2][4];
 } gwb_tile;
-
-GWB_FN int gwb_kind_size(int kind)
-{
-    return kind == GWB_SAMPLE_U8 ? 1 : kind == GWB_SAMPLE_F32 ? 4 : 2;
-}
-
-// `bytes` (2, 4, 8 or 16) bytes at p, a multiple of them.
-GWB_FN void gwb_load_words(const uint8_t *p, int bytes, uint32_t w[4])
-{
-#if defined(__CUDACC__)
-    if (bytes == 16) {
-        const uint4 v = *(const uint4 *)p;
-        w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
-    } else if (bytes == 8) {
-        const uint2 v = *(const uint2 *)p;
-        w[0] = v.x, w[1] = v.y;
-    } else {
-        w[0] = bytes == 4 ? *(const uint32_t *)p : *(const uint16_t *)p;
-    }
-#else
-    memcpy(w, p, (size_t)bytes);
-#endif
-}
-
-GWB_FN void gwb_store_words(uint8_t *p, int bytes, const uint32_t w[4])
-{
-#if defined(__CUDACC__)
-    if (bytes == 16)
-        *(uint4 *)p = make_uint4(w[0], w[1], w[2], w[3]);
-    else if (bytes == 8)
-        *(uint2 *)p = make_uint2(w[0], w[1]);
-    else if (bytes == 4)
-        *(uint32_t *)p = w[0];
-    else
-        *(uint16_t *)p = (uint16_t)w[0];
-#else
-    memcpy(p, w, (size_t)bytes);
-#endif
-}
-
-// `n` (2 or 4) samples that follow each other from p, which is a multiple of all their bytes.
-GWB_FN void gwb_load_run(int kind, int n, const uint8_t *p, int shift, int mask, float *v)
-{
-    uint32_t w[4] = {0, 0, 0, 0};
-    gwb_load_words(p, gwb_kind_size(kind) * n, w);
-    GWB_UNROLL
-    for (int i = 0; i < n; i++) {
-        if (kind == GWB_SAMPLE_U8)
-            v[i] = gwb_small_float(w[0] >> 8 * i & 255);
-        else if (kind == GWB_SAMPLE_U16)
-            v[i] = gwb_small_float((w[i / 2] >> 16 * (i & 1) & 0xffff) >> shift & (uint32_t)mask);
-        else if (kind == GWB_SAMPLE_F16)
-            v[i] = gwb_half_float(w[i / 2] >> 16 * (i & 1) & 0xffff);
-        else
-            v[i] = gwb_float_from_bits(w[i]);
-    }
-}
-
-GWB_FN void gwb_store_run(int kind, int n, uint8_t *p, int shift, float limit, const float *v)
-{
-    uint32_t w[4] = {0, 0, 0, 0};
-    GWB_UNROLL
-    for (int i = 0; i < n; i++) {
-        if (kind == GWB_SAMPLE_U8)
-            w[0] |= gwb_code(v[i], limit) << 8 * i;
-        else if (kind == GWB_SAMPLE_U16)
-            w[i / 2] |= gwb_code(v[i], limit) << shift << 16 * (i & 1);
-        else if (kind == GWB_SAMPLE_F16)
-            w[i / 2] |= gwb_float_half(v[i]) << 16 * (i & 1);
-        else
-            w[i] = gwb_float_bits(v[i]);
-    }
-    gwb_store_words(p, gwb_kind_size(kind) * n, w);
-}
 
 // ---- rows of four pixels
 
@@ -219,39 +146,39 @@ GWB_FN void gwb_load_420(int kind, int pairs, const gwb_convert_args *a, int x, 
 
 // ---- whole tiles
 
-GWB_FN void gwb_tile_load(int kind, const gwb_convert_args *a, int needs, int x, int y, gwb_tile *t)
+GWB_FN void gwb_tile_load(int kind, int shape, const gwb_convert_args *a, int needs, int x, int y, gwb_tile *t)
 {
     GWB_UNROLL
     for (int r = 0; r < 2; r++) {
-        if (a->src_shape == GWB_SHAPE_3) {
+        if (shape == GWB_SHAPE_3) {
             gwb_load_interleaved(kind, 3, a, x, y + r, r, t);
-        } else if (a->src_shape == GWB_SHAPE_4) {
+        } else if (shape == GWB_SHAPE_4) {
             gwb_load_interleaved(kind, 4, a, x, y + r, r, t);
         } else {
             GWB_UNROLL
             for (int i = 0; i < 3; i++)
-                if (needs >> i & 1 && (i == 0 || a->src_shape == GWB_SHAPE_PLANES))
+                if (needs >> i & 1 && (i == 0 || shape == GWB_SHAPE_PLANES))
                     gwb_load_pixels(kind, 1, &a->src[i], x, y + r, t->c[i][r]);
         }
     }
     if (kind > GWB_SAMPLE_U16 || !(needs & 6))
         return;
-    if (a->src_shape == GWB_SHAPE_420_PAIRS)
+    if (shape == GWB_SHAPE_420_PAIRS)
         gwb_load_420(kind, 1, a, x, y, t);
-    else if (a->src_shape == GWB_SHAPE_420)
+    else if (shape == GWB_SHAPE_420)
         gwb_load_420(kind, 0, a, x, y, t);
 }
 
 // The source's components at the destination's two chroma samples of the tile.
-GWB_FN void gwb_tile_chroma(int kind, const gwb_convert_args *a, const gwb_tile *t, int x, int y, float c[3][2])
+GWB_FN void gwb_tile_chroma(int kind, int shape, const gwb_convert_args *a, const gwb_tile *t, int x, int y, float c[3][2])
 {
     const gwb_taps *tx = &a->down_x, *ty = &a->down_y;
     const int needs = a->chroma_needs;
     if (!needs)
         return;
-    if (kind <= GWB_SAMPLE_U16 && (a->src_shape == GWB_SHAPE_420 || a->src_shape == GWB_SHAPE_420_PAIRS)) {    // from sample to sample
+    if (kind <= GWB_SAMPLE_U16 && (shape == GWB_SHAPE_420 || shape == GWB_SHAPE_420_PAIRS)) {    // from sample to sample
         float u[4], v[4];
-        if (a->src_shape == GWB_SHAPE_420)
+        if (shape == GWB_SHAPE_420)
             gwb_load_chroma(kind, 0, a, x >> 1, y >> 1, 0, u, v);
         else
             gwb_load_chroma(kind, 1, a, x >> 1, y >> 1, 0, u, v);
@@ -282,12 +209,12 @@ GWB_FN void gwb_tile_chroma(int kind, const gwb_convert_args *a, const gwb_tile 
     }
 }
 
-GWB_FN void gwb_tile_store_chroma(int kind, const gwb_convert_args *a, int x, int y, float d[3][2])
+GWB_FN void gwb_tile_store_chroma(int kind, int shape, const gwb_convert_args *a, int x, int y, float d[3][2])
 {
     const gwb_samples *u = &a->dst[1], *v = &a->dst[2];
     const int size = gwb_kind_size(kind), swapped = u->lane;
     uint8_t *pu = u->data + y * u->step, *pv = v->data + y * v->step;
-    if (a->dst_shape == GWB_SHAPE_420_PAIRS) {
+    if (shape == GWB_SHAPE_420_PAIRS) {
         const float both[4] = {swapped ? d[2][0] : d[1][0], swapped ? d[1][0] : d[2][0], swapped ? d[2][1] : d[1][1], swapped ? d[1][1] : d[2][1]};
         gwb_store_run(kind, 4, pu - swapped * size + (int64_t)x * 2 * size, u->shift, a->limit[1], both);
     } else {
@@ -301,36 +228,21 @@ GWB_FN float gwb_tile_mix(const gwb_convert_args *a, int i, const float *c)
     return a->mix.diagonal ? gwb_mix_diagonal(&a->mix, i, c[i]) : gwb_mix_one(&a->mix, i, c[0], c[1], c[2]);
 }
 
-GWB_FN void gwb_tile_store(int kind, const gwb_convert_args *a, int x, int y, const gwb_tile *d)
+GWB_FN void gwb_tile_store(int kind, int shape, const gwb_convert_args *a, int x, int y, const gwb_tile *d)
 {
     GWB_UNROLL
     for (int r = 0; r < 2; r++) {
-        if (a->dst_shape == GWB_SHAPE_3) {
+        if (shape == GWB_SHAPE_3) {
             gwb_store_interleaved(kind, 3, a, x, y + r, r, d);
-        } else if (a->dst_shape == GWB_SHAPE_4) {
+        } else if (shape == GWB_SHAPE_4) {
             gwb_store_interleaved(kind, 4, a, x, y + r, r, d);
         } else {
             GWB_UNROLL
             for (int i = 0; i < 3; i++)
-                if (i == 0 || a->dst_shape == GWB_SHAPE_PLANES)
+                if (i == 0 || shape == GWB_SHAPE_PLANES)
                     gwb_store_pixels(kind, 1, &a->dst[i], x, y + r, a->limit[i], d->c[i][r]);
         }
     }
-}
-
-// What sticks out of the last whole tile. A call, so that the kernel keeps to the registers of whole tiles.
-#if defined(__CUDACC__)
-static __device__ __noinline__
-#else
-static inline
-#endif
-void gwb_tile_rest(const gwb_convert_args *a, int x, int y)
-{
-    GWB_NO_UNROLL
-    for (int by = y / a->block_h; by * a->block_h < a->height && by * a->block_h < y + GWB_TILE_H; by++)
-        GWB_NO_UNROLL
-        for (int bx = x / a->block_w; bx * a->block_w < a->width && bx * a->block_w < x + GWB_TILE_W; bx++)
-            gwb_convert_block(a, bx, by);
 }
 
 // A statement for one kind, which it sees as the constant K.
@@ -342,27 +254,24 @@ void gwb_tile_rest(const gwb_convert_args *a, int x, int y)
     default: { const int K = GWB_SAMPLE_F32; __VA_ARGS__ break; } \
     }
 
-// A work item: pixels 4 tx .. 4 tx + 3 of rows 2 ty and 2 ty + 1, as far as the picture has them; rows are counted in bands.
-GWB_FN void gwb_convert_tile_item(const gwb_convert_args *a, int tx, int y_in_band, int band)
+// A work item: pixels 4 tx .. 4 tx + 3 of rows 2 ty and 2 ty + 1, where the picture has all of them; rows are counted in bands. The kinds and shapes are
+// those of the arguments; the pairs of GWB_TILES (list.h) have a kernel each, in which they are constants.
+GWB_FN void gwb_convert_tile_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int tx, int y_in_band, int band)
 {
     const int ty = band * GWB_BAND + y_in_band, x = tx * GWB_TILE_W, y = ty * GWB_TILE_H;
-    if (y >= a->height)
+    if (a->width - x < GWB_TILE_W || a->height - y < GWB_TILE_H)
         return;
-    if (a->width - x < GWB_TILE_W || a->height - y < GWB_TILE_H) {
-        gwb_tile_rest(a, x, y);
-        return;
-    }
-    const int sub = a->dst_shape == GWB_SHAPE_420 || a->dst_shape == GWB_SHAPE_420_PAIRS;
-    const int from_sub = a->src_shape == GWB_SHAPE_420 || a->src_shape == GWB_SHAPE_420_PAIRS;
+    const int sub = dst_shape == GWB_SHAPE_420 || dst_shape == GWB_SHAPE_420_PAIRS;
+    const int from_sub = src_shape == GWB_SHAPE_420 || src_shape == GWB_SHAPE_420_PAIRS;
     gwb_tile t;
     float chroma[3][2];
     GWB_UNROLL
     for (int i = 0; i < 3; i++)
         chroma[i][0] = chroma[i][1] = a->mix.from[i];
-    GWB_EACH_KIND(a->src_kind,
-        gwb_tile_load(K, a, a->luma_needs | (sub && !from_sub ? a->chroma_needs : 0), x, y, &t);
+    GWB_EACH_KIND(src_kind,
+        gwb_tile_load(K, src_shape, a, a->luma_needs | (sub && !from_sub ? a->chroma_needs : 0), x, y, &t);
         if (sub)
-            gwb_tile_chroma(K, a, &t, x, y, chroma);
+            gwb_tile_chroma(K, src_shape, a, &t, x, y, chroma);
     )
     gwb_tile d;
     GWB_UNROLL
@@ -375,7 +284,7 @@ GWB_FN void gwb_convert_tile_item(const gwb_convert_args *a, int tx, int y_in_ba
         GWB_UNROLL
         for (int i = 0; i < 3; i++)
             d.c[i][r][j] = gwb_tile_mix(a, i, c);
-        d.c[3][r][j] = a->alpha_scale != 0.0f ? t.c[3][r][j] * a->alpha_scale : a->alpha_fill;
+        d.c[3][r][j] = src_shape == GWB_SHAPE_4 && a->alpha_scale != 0.0f ? t.c[3][r][j] * a->alpha_scale : a->alpha_fill;
     }
     float dc[3][2];
     GWB_UNROLL
@@ -384,11 +293,16 @@ GWB_FN void gwb_convert_tile_item(const gwb_convert_args *a, int tx, int y_in_ba
         dc[1][k] = gwb_tile_mix(a, 1, c);
         dc[2][k] = gwb_tile_mix(a, 2, c);
     }
-    GWB_EACH_KIND(a->dst_kind,
-        gwb_tile_store(K, a, x, y, &d);
+    GWB_EACH_KIND(dst_kind,
+        gwb_tile_store(K, dst_shape, a, x, y, &d);
         if (sub && K <= GWB_SAMPLE_U16)
-            gwb_tile_store_chroma(K, a, x >> 1, ty, dc);
+            gwb_tile_store_chroma(K, dst_shape, a, x >> 1, ty, dc);
     )
+}
+
+GWB_FN void gwb_convert_tile_item(const gwb_convert_args *a, int tx, int y, int band)
+{
+    gwb_convert_tile_at(a, a->src_kind, a->src_shape, a->dst_kind, a->dst_shape, tx, y, band);
 }
 
 #endif

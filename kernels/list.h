@@ -18,6 +18,34 @@
     _(convert, gwb_convert_args, 32, 8) \
     _(convert_tile, gwb_convert_tile_args, 32, 8)
 
+// What a cuda device runs in place of convert_tile where both sides are one of these: a kernel each, gwb_tile_…. Kind and shape (convert_args.h) of the
+// source, kind and shape of the destination.
+#define GWB_TILES_FROM(_, kind, shape) \
+    _(kind, shape, U8, 3) \
+    _(kind, shape, U8, 4) \
+    _(kind, shape, U8, PLANES) \
+    _(kind, shape, F32, PLANES)
+#define GWB_TILES(_) \
+    GWB_TILES_FROM(_, U8, 420_PAIRS) \
+    GWB_TILES_FROM(_, U8, 420) \
+    GWB_TILES_FROM(_, U8, PLANES) \
+    GWB_TILES_FROM(_, U8, 3) \
+    GWB_TILES_FROM(_, U8, 4) \
+    GWB_TILES_FROM(_, U16, 420_PAIRS) \
+    _(U8, 3, U8, 420_PAIRS) \
+    _(U8, 3, U8, 420) \
+    _(U8, 4, U8, 420_PAIRS) \
+    _(U8, 4, U8, 420) \
+    _(U8, PLANES, U8, 420_PAIRS) \
+    _(U8, PLANES, U8, 420) \
+    _(U8, 420_PAIRS, U8, 420) \
+    _(U8, 420, U8, 420_PAIRS) \
+    _(U16, 420_PAIRS, U8, 420_PAIRS)
+
+#define GWB_TILE_ID(sk, ss, dk, ds) GWB_TILE_##sk##_##ss##_##dk##_##ds,
+enum { GWB_TILES(GWB_TILE_ID) GWB_TILE_COUNT };
+#undef GWB_TILE_ID
+
 #define GWB_KERNEL_ID(name, args, bx, by) GWB_KERNEL_##name,
 enum { GWB_KERNELS(GWB_KERNEL_ID) GWB_KERNEL_COUNT };
 #undef GWB_KERNEL_ID

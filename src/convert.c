@@ -109,6 +109,40 @@ static int check_overlap(const gwb_image *dst, const gwb_image *src)
     return 0;
 }
 
+// Items of w x h pixels over a part of the picture.
+static int launch(gwb_op *op, int kernel, const gwb_convert_args *args, int w, int h, int64_t width, int64_t height)
+{
+    const int64_t rows = (height + h - 1) / h;
+    gwb_launch launch = {
+        .kernel = kernel, .args = args, .args_size = sizeof *args, .nx = (int32_t)((width + w - 1) / w), .ny = (int32_t)(rows < GWB_BAND ? rows : GWB_BAND),
+        .nz = (int32_t)((rows + GWB_BAND - 1) / GWB_BAND),
+    };
+    return op->queue->dev->ops->launch(op->queue, &launch);
+}
+
+// Whole tiles, and what sticks out at the right and at the lower edge by the general kernel.
+static int launch_tiles(gwb_op *op, gwb_convert_args *args)
+{
+    const int width = args->width / GWB_TILE_W * GWB_TILE_W, height = args->height / GWB_TILE_H * GWB_TILE_H;
+    int rc = 0, launches = 0;
+    if (width && height)
+        rc = launch(op, GWB_KERNEL_convert_tile, args, GWB_TILE_W, GWB_TILE_H, width, height), launches++;
+    if (rc >= 0 && width < args->width) {
+        if (launches++)
+            gwb_op_again(op);
+        args->first_x = width / args->block_w;
+        rc = launch(op, GWB_KERNEL_convert, args, args->block_w, args->block_h, args->width - width, args->height);
+    }
+    if (rc >= 0 && height < args->height && width) {
+        if (launches++)
+            gwb_op_again(op);
+        args->first_x = 0;
+        args->first_y = height / args->block_h;
+        rc = launch(op, GWB_KERNEL_convert, args, args->block_w, args->block_h, width, args->height - height);
+    }
+    return rc;
+}
+
 int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params, const gwb_stream *stream)
 {
     params = params ? params : &defaults;
@@ -147,14 +181,9 @@ int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_pa
     for (int i = 0; i < dst->planes; i++)
         gwb_op_write(&op, dst->plane[i]);
     rc = gwb_op_ready(&op);
-    if (!rc) {
-        const bool tiles = args.src_shape && args.dst_shape && (params->kernel == 2 || (params->kernel == 0 && op.queue->dev->info.cuda));
-        const int64_t w = tiles ? GWB_TILE_W : args.block_w, h = tiles ? GWB_TILE_H : args.block_h, rows = (args.height + h - 1) / h;
-        gwb_launch launch = {
-            .kernel = tiles ? GWB_KERNEL_convert_tile : GWB_KERNEL_convert, .args = &args, .args_size = sizeof args,
-            .nx = (int32_t)((args.width + w - 1) / w), .ny = (int32_t)(rows < GWB_BAND ? rows : GWB_BAND), .nz = (int32_t)((rows + GWB_BAND - 1) / GWB_BAND),
-        };
-        rc = op.queue->dev->ops->launch(op.queue, &launch);
-    }
+    const bool tiles = args.src_shape && args.dst_shape && (params->kernel == 2 || (params->kernel == 0 && op.queue->dev->info.cuda));
+    if (!rc)
+        rc = tiles && op.queue->dev->info.cuda ? launch_tiles(&op, &args) : launch(&op, tiles ? GWB_KERNEL_convert_tile : GWB_KERNEL_convert, &args,
+            tiles ? GWB_TILE_W : args.block_w, tiles ? GWB_TILE_H : args.block_h, args.width, args.height);
     return gwb_op_end(&op, rc);
 }

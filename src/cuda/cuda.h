@@ -26,6 +26,7 @@ typedef struct gwb_cuda_device {
     CUcontext context;
     CUmodule module;                            // the built-in kernels
     CUfunction kernels[GWB_KERNEL_COUNT];       // gwb_NAME
+    CUfunction tiles[GWB_TILE_COUNT];           // gwb_tile_…
     CUfunction copy_any, spin;                  // entries that are no kernel of the list
     int least_priority, greatest_priority;      // numbers: least >= 0 >= greatest
     int64_t max_step;                           // bytes that the driver's 2D copies take as a step

@@ -79,6 +79,11 @@ int gwb_cuda_module_open(gwb_device *d)
         rc = find_function(d, "gwb_" #name, &c->kernels[GWB_KERNEL_##name]);
     GWB_KERNELS(FIND)
 #undef FIND
+#define FIND(sk, ss, dk, ds) \
+    if (rc >= 0) \
+        rc = find_function(d, "gwb_tile_" #sk "_" #ss "_" #dk "_" #ds, &c->tiles[GWB_TILE_##sk##_##ss##_##dk##_##ds]);
+    GWB_TILES(FIND)
+#undef FIND
     if (rc >= 0)
         rc = find_function(d, "gwb_copy_any", &c->copy_any);
     if (rc >= 0)
@@ -116,6 +121,17 @@ CUresult gwb_cuda_start(gwb_queue *q, CUfunction function, unsigned gx, unsigned
     return gwb_cuda.LaunchKernelEx(&config, function, params, NULL);
 }
 
+// The kernel made for a conversion's kinds and shapes, or the one for all.
+static CUfunction tile_of(const gwb_cuda_device *c, const gwb_convert_args *a)
+{
+#define PICK(sk, ss, dk, ds) \
+    if (a->src_kind == GWB_SAMPLE_##sk && a->src_shape == GWB_SHAPE_##ss && a->dst_kind == GWB_SAMPLE_##dk && a->dst_shape == GWB_SHAPE_##ds) \
+        return c->tiles[GWB_TILE_##sk##_##ss##_##dk##_##ds];
+    GWB_TILES(PICK)
+#undef PICK
+    return c->kernels[GWB_KERNEL_convert_tile];
+}
+
 int gwb_cuda_launch(gwb_queue *q, const gwb_launch *launch)
 {
     assert(launch->kernel != GWB_KERNEL_copy);      // that one is launched by gwb_cuda_copy
@@ -126,8 +142,10 @@ int gwb_cuda_launch(gwb_queue *q, const gwb_launch *launch)
     const int64_t across = (threads + bx - 1) / bx, down = (launch->ny + by - 1) / by;
     int nx = (int)threads, ny = launch->ny, nz = launch->nz;
     void *params[] = {(void *)launch->args, &nx, &ny, &nz};
+    const gwb_cuda_device *c = gwb_cuda_of(q->dev);
+    const CUfunction function = launch->kernel == GWB_KERNEL_convert_tile ? tile_of(c, launch->args) : c->kernels[launch->kernel];
     gwb_cuda_note(q, shapes[launch->kernel].name);
-    return gwb_cuda_check(gwb_cuda_start(q, gwb_cuda_of(q->dev)->kernels[launch->kernel], (unsigned)across, (unsigned)(down < 65535 ? down : 65535),
+    return gwb_cuda_check(gwb_cuda_start(q, function, (unsigned)across, (unsigned)(down < 65535 ? down : 65535),
                                          (unsigned)nz, (unsigned)bx, (unsigned)by, params),
                           "launching a kernel on %s", q->dev->info.name);
 }

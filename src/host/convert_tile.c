@@ -4,9 +4,23 @@
 
 #include "convert_tile.h"
 
+// What sticks out of the last whole tiles; on cuda that is launches of their own.
+static void rest(const gwb_convert_args *a, int x, int y)
+{
+    for (int by = y / a->block_h; by * a->block_h < a->height && by * a->block_h < y + GWB_TILE_H; by++)
+        for (int bx = x / a->block_w; bx * a->block_w < a->width && bx * a->block_w < x + GWB_TILE_W; bx++)
+            gwb_convert_block(a, bx, by);
+}
+
 void gwb_host_convert_tile(const void *args, int32_t nx, int32_t y0, int32_t y1, int32_t z)
 {
+    const gwb_convert_args *a = args;
     for (int32_t y = y0; y < y1; y++)
-        for (int32_t x = 0; x < nx; x++)
-            gwb_convert_tile_item(args, x, y, z);
+        for (int32_t x = 0; x < nx; x++) {
+            const int px = x * GWB_TILE_W, py = (z * GWB_BAND + y) * GWB_TILE_H;
+            if (py < a->height && (a->width - px < GWB_TILE_W || a->height - py < GWB_TILE_H))
+                rest(a, px, py);
+            else
+                gwb_convert_tile_item(a, x, y, z);
+        }
 }
