@@ -62,9 +62,12 @@ GWB_FN void gwb_load_run(int kind, int n, const uint8_t *p, int shift, int mask,
     }
 }
 
-GWB_FN void gwb_store_run(int kind, int n, uint8_t *p, int shift, float limit, const float *v)
+// The words of `n` samples: the first one lowest.
+GWB_FN void gwb_run_words(int kind, int n, int shift, float limit, const float *v, uint32_t *w)
 {
-    uint32_t w[4] = {0, 0, 0, 0};
+    GWB_UNROLL
+    for (int i = 0; i < (gwb_kind_size(kind) * n + 3) / 4; i++)
+        w[i] = 0;
     GWB_UNROLL
     for (int i = 0; i < n; i++) {
         if (kind == GWB_SAMPLE_U8)
@@ -76,6 +79,12 @@ GWB_FN void gwb_store_run(int kind, int n, uint8_t *p, int shift, float limit, c
         else
             w[i] = gwb_float_bits(v[i]);
     }
+}
+
+GWB_FN void gwb_store_run(int kind, int n, uint8_t *p, int shift, float limit, const float *v)
+{
+    uint32_t w[4];
+    gwb_run_words(kind, n, shift, limit, v, w);
     gwb_store_words(p, gwb_kind_size(kind) * n, w);
 }
 
