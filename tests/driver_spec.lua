@@ -4,7 +4,7 @@
 local helper = require "tests.helper"
 
 local function checkout()
-    return select(2, helper.run("test -f tests/c/fake_driver.c && command -v ${CC:-cc}")) == 0
+    return select(2, helper.run("test -f tests/c/fake_driver.c -a -f src/gwb.h && command -v ${CC:-cc}")) == 0
 end
 
 describe("the cuda device on a fake driver", function()
