@@ -47,4 +47,15 @@ typedef struct gwb_channels_args {
     int32_t merge;                  // 1: planes to wide
 } gwb_channels_args;
 
+// A number for each tile of each channel (reduce.h). Items on the host: x pixels of a row of tiles, y rows of tiles, z channels; on cuda x is a thread.
+typedef struct gwb_reduce_args {
+    gwb_view src;
+    double *out;                    // tiles_x * tiles_y for each channel
+    int32_t type;                   // gwb_type
+    int32_t channels;
+    int32_t what;                   // gwb_reduction
+    int32_t run, rows;              // pixels and rows of a tile
+    int32_t tiles_x, tiles_y;
+} gwb_reduce_args;
+
 #endif

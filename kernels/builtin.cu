@@ -11,6 +11,7 @@
 #include "convert_tile.h"
 #include "copy.h"
 #include "fill.h"
+#include "reduce.h"
 
 #define GWB_ENTRY(name, ...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__) gwb_##name
 
@@ -94,6 +95,22 @@ GWB_ENTRY(convert_tile, 256, 4)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny
             gwb_convert_tile_at(&a, GWB_SAMPLE_##sk, GWB_SHAPE_##ss, GWB_SAMPLE_##dk, GWB_SHAPE_##ds, x, y, (int)blockIdx.z); \
     }
 GWB_TILES(GWB_TILE_ENTRY)
+
+// A block does a tile.
+GWB_ENTRY(reduce, GWB_REDUCE_LANES)(GWB_ARGS gwb_reduce_args a, int, int, int)
+{
+    GWB_AFTER();
+    __shared__ double lanes[GWB_REDUCE_LANES];
+    const int lane = (int)threadIdx.x;
+    lanes[lane] = gwb_reduce_lane(&a, lane, (int)blockIdx.x, (int)blockIdx.y, (int)blockIdx.z);
+    for (int half = GWB_REDUCE_LANES / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (lane < half)
+            lanes[lane] = gwb_reduce_join(a.what, lanes[lane], lanes[lane + half]);
+    }
+    if (lane == 0)
+        *gwb_reduce_out(&a, (int)blockIdx.x, (int)blockIdx.y, (int)blockIdx.z) = lanes[0];
+}
 
 // Keeps a stream busy for `ns` nanoseconds.
 extern "C" __global__ void gwb_spin(long long ns)

@@ -16,7 +16,8 @@
     _(cast, gwb_cast_args, 32, 8) \
     _(channels, gwb_channels_args, 32, 8) \
     _(convert, gwb_convert_args, 32, 8) \
-    _(convert_tile, gwb_convert_tile_args, 32, 8)
+    _(convert_tile, gwb_convert_tile_args, 32, 8) \
+    _(reduce, gwb_reduce_args, 256, 1)
 
 // What a cuda device runs in place of convert_tile where both sides are one of these: a kernel each, gwb_tile_…. Kind and shape (convert_args.h) of the
 // source, kind and shape of the destination.

@@ -159,3 +159,8 @@ int gwb_kernel_param_pointer(const gwb_kernel *kernel, int function, int param);
 // Checks the arguments against the signature, and launches. A mat that a pointer to const takes is read, any other is written, but for `reads` and
 // `writes`; the launch is ordered by these. With $GPUWB_SYNC=1 it waits for the launch, so that a fault is told by the call that made it.
 int gwb_kernel_launch(gwb_kernel *kernel, int function, const gwb_kernel_call *call, const gwb_stream *stream);
+
+// ---- reductions
+// A number for each channel, summed in double in an order that is the same on every device. Waits.
+int gwb_reduce(const gwb_mat *m, int what, double *out, const gwb_stream *stream);
+int64_t gwb_mat_shared(const gwb_mat *a, const gwb_mat *b);     // bytes of pixels that both show

@@ -392,3 +392,14 @@ typedef struct gwb_kernel_call {
     int64_t block[3];               // threads of a block
     int64_t shared;                 // bytes of dynamic shared memory
 } gwb_kernel_call;
+
+// What gwb_reduce makes of a channel.
+typedef enum gwb_reduction {
+    GWB_REDUCE_SUM,
+    GWB_REDUCE_MIN,                 // infinity where there is no number, as -infinity for the next
+    GWB_REDUCE_MAX,
+    GWB_REDUCE_ABS,                 // sum of magnitudes
+    GWB_REDUCE_SQUARES,             // sum of squares
+    GWB_REDUCE_NONZERO,             // how many are not 0
+    GWB_REDUCTIONS
+} gwb_reduction;

@@ -309,6 +309,11 @@ int gwb_mat_same(const gwb_mat *a, const gwb_mat *b)
            a->channels == b->channels && a->step == b->step && a->device == b->device;
 }
 
+int64_t gwb_mat_shared(const gwb_mat *a, const gwb_mat *b)
+{
+    return a->buf && a->buf == b->buf ? gwb_footprint_shared(gwb_mat_footprint(a), gwb_mat_footprint(b)) : 0;
+}
+
 gwb_footprint gwb_mat_footprint(const gwb_mat *m)
 {
     return (gwb_footprint){gwb_mat_offset(m), m->step, gwb_mat_row_bytes(m), m->width ? m->height : 0};

@@ -102,7 +102,7 @@ static const char *keep(parser *p, const char *text, size_t size)
 
 static const char *const qualifiers[] = {"const", "volatile", "__restrict__", "__restrict", "restrict", "struct", "class", "enum", "typename",
                                          "__grid_constant__", "register", NULL};
-static const char *const basic[] = {"void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "half", "__half", NULL};
+static const char *const basic[] = {"void", "bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", NULL};
 
 typedef struct named {
     const char *name;

@@ -96,6 +96,33 @@ static char mark_of(const char *directive)
         strncmp(directive, "endif", 5) == 0 ? GWB_MARK_ENDIF : strncmp(directive, "include", 7) == 0 ? GWB_MARK_INCLUDE : ' ';
 }
 
+// Whether a preprocessor line is `#if 0`.
+static bool is_never(const char *directive)
+{
+    directive += 1 + strspn(directive + 1, " \t");
+    directive += strncmp(directive, "if", 2) == 0 ? 2 : 0;
+    const size_t space = strspn(directive, " \t");
+    return space > 0 && directive[space] == '0' && !is_word(directive[space + 1]);
+}
+
+// Behind what an `#if 0` that ends at i leaves out: at the #else, #elif or #endif.
+static size_t skip_never(const char *text, size_t size, size_t i)
+{
+    int depth = 0;
+    while (i < size) {
+        const size_t line = i + strspn(text + i, " \t\n\r");
+        if (text[line] == '#') {
+            const char mark = mark_of(text + line);
+            if (depth == 0 && (mark == GWB_MARK_ELSE || mark == GWB_MARK_ENDIF))
+                return line;
+            depth += mark == GWB_MARK_IF ? 1 : mark == GWB_MARK_ENDIF ? -1 : 0;
+        }
+        i = line + strcspn(text + line, "\n");
+        i += i < size;
+    }
+    return size;
+}
+
 void gwb_source_clean(gwb_source *s, void (*directive)(void *context, size_t at, size_t end), void *context)
 {
     const char *text = s->text;
@@ -108,6 +135,8 @@ void gwb_source_clean(gwb_source *s, void (*directive)(void *context, size_t at,
         } else if (c == '#' && fresh) {
             end = skip_directive(text, s->size, i);
             directive(context, i, end);
+            if (is_never(text + i))
+                end = skip_never(text, s->size, end);
         } else if (c == 'R' && text[i + 1] == '"' && !is_word(previous)) {
             end = skip_raw(text, s->size, i);
         } else if (c == '"' || (c == '\'' && !isdigit((unsigned char)previous))) {     // 1'000 is a number

@@ -24,7 +24,7 @@ local function lines_before(text, at)
     return select(2, text:sub(1, at - 1):gsub("\n", ""))
 end
 
--- The script's name and the lines of it before the source, where the source stands there as it is; of several places the one nearest to the call.
+-- The innermost script on the way here that has the source as it is, and the lines before it; of several places in it the one nearest to the call.
 local function locate(source)
     for level = 3, 60 do
         local info = debug.getinfo(level, "Sl")
@@ -41,7 +41,9 @@ local function locate(source)
                 end
                 at = text:find(source, at + 1, true)
             end
-            return best and info.short_src, best
+            if best then
+                return info.short_src, best
+            end
         end
     end
 end
@@ -60,6 +62,7 @@ local function translate(text, label, offset)
         return label .. ":" .. line + offset
     end
     text = text:gsub("kernel%.cu%((%d+)%)", place):gsub("kernel%.cu:(%d+)", place):gsub("kernel%.cu", label)
+    text = text:gsub("[^\n]*", function(line) return line:find("^%s*%d*%s+|") and "" or nil end):gsub("\n\n+", "\n")    -- gcc's own excerpts
     text = text:gsub("gwb_k_", ""):gsub("uint3, uint3, dim3, dim3,? ?", "")
     return text:gsub("%s+$", ""), lines
 end
@@ -67,7 +70,7 @@ end
 -- Numbered source around each of the lines, which are marked.
 local function excerpt(source, lines, offset)
     local text, shown, marked = {}, {}, {}
-    for line in (source .. "\n"):gmatch("(.-)\r?\n") do
+    for line in (source:gsub("\n$", "") .. "\n"):gmatch("(.-)\r?\n") do
         text[#text + 1] = line
     end
     for i = 1, math.min(#lines, 5) do

@@ -6,6 +6,7 @@
 #include "../../kernels/cast.h"
 #include "../../kernels/channels.h"
 #include "../../kernels/fill.h"
+#include "../../kernels/reduce.h"
 #include "nvrtc.h"
 
 #include <assert.h>
@@ -108,6 +109,7 @@ static int64_t threads_of_row(const gwb_launch *launch)
     }
     case GWB_KERNEL_cast: return (nx + cast - 1) / cast * GWB_CAST_STRIDE;
     case GWB_KERNEL_channels: return (nx + channels - 1) / channels * GWB_CHANNELS_STRIDE;
+    case GWB_KERNEL_reduce: return (int64_t)((const gwb_reduce_args *)launch->args)->tiles_x * GWB_REDUCE_LANES;
     default: return nx;
     }
 }

@@ -21,7 +21,7 @@ extern char **environ;
 
 // No contraction and wrapping sums, as on the GPU here; pointers may be cast as CUDA code does it.
 static const char *const common[] = {"-O2", "-shared", "-fPIC", "-w", "-pthread", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fwrapv",
-                                     "-fno-strict-aliasing", "-fno-diagnostics-show-caret", "-fdiagnostics-color=never", "-D_GNU_SOURCE"};
+                                     "-fno-strict-aliasing", "-fdiagnostics-color=never", "-D_GNU_SOURCE"};
 static const char *const cplusplus[] = {"-x", "c++", "-std=gnu++17", "-fno-exceptions", "-fno-rtti"};
 static const char *const plain_c[] = {"-x", "c", "-std=gnu11", "-fgnu89-inline"};
 enum { COMMON = sizeof common / sizeof *common, CPLUSPLUS = sizeof cplusplus / sizeof *cplusplus, PLAIN_C = sizeof plain_c / sizeof *plain_c };
