@@ -32,7 +32,8 @@ specs() {
     local config=$1; shift
     local start=$SECONDS counts successes bad status=0
     "build/$config/gpuwb" "$(command -v busted)" --output=plainTerminal "$@" 2>&1 | tee "$work/specs" || status=1
-    counts=$(grep -aE '^[0-9]+ success(es)? / [0-9]+ failures? / [0-9]+ errors? / [0-9]+ pending' "$work/specs" | tail -n 1)
+    # The first such line: behind it the failures may quote the output of another run.
+    counts=$(grep -aEm 1 '^[0-9]+ success(es)? / [0-9]+ failures? / [0-9]+ errors? / [0-9]+ pending' "$work/specs")
     read -r successes bad < <(awk -F'[ /]+' '{ print $1 + 0, $3 + $5 }' <<<"$counts")
     successes=${successes:-0} bad=${bad:-0}
     # A run that died, or failed without a count, is a failure of its own.

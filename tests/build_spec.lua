@@ -163,10 +163,14 @@ describe("the build #build", function()
         end)
 
         it("compiles what includes a kernel file, and no more, after a change of it", function()
-            local name = "prelude.h"
+            -- The one with the fewest users: compiling them is what takes long.
+            local name, users
+            for file in run("ls %s/kernels", copy):gmatch("([%w_]+%.h)\n") do
+                local list = run("cd %s/build && grep -lF /kernels/%s: -r obj/release --include='*.d' || true", copy, file)
+                if list ~= "" and (not users or #list < #users) then name, users = file, list end
+            end
             local path = copy .. "/kernels/" .. name
             local expected = { "embedded_files.o", "gpuwb", "gpuwb.so" }
-            local users = run("cd %s/build && grep -lF /kernels/%s -r obj/release --include='*.d' || true", copy, name)
             for user in users:gmatch("([^/\n]+)%.d\n") do expected[#expected + 1] = user .. ".o" end
             table.sort(expected)
             local before, text = times(), read(path)
