@@ -45,6 +45,7 @@ typedef struct gwb_pass {
 typedef struct gwb_plan {
     gwb_image src;              // what it was made for, planes aside
     int device;
+    unsigned epoch;             // of the device: tables and kernels of an older one went with its context
     int32_t crop[4];            // the region of the source that it was made for; width 0: all
     gwb_pass pass[GWB_PIPE_PASSES];
     int passes;
