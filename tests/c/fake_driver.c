@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A libcuda.so.1 without a GPU, to test the cuda device's own logic anywhere: two devices whose memory is the host's, streams that are
 // threads, and the basic kernels' own source run thread by thread. It is stricter than the driver: a dead handle, a stream of another device, or a
-// copy outside an allocation ends the process. FAKE_INIT is what cuInit answers, FAKE_VERSION the CUDA version, FAKE_JITTER delays each operation.
+// copy outside an allocation ends the process. FAKE_INIT is what cuInit answers, FAKE_VERSION the CUDA version, FAKE_JITTER delays each operation, and
+// a launch of the kernel FAKE_FAULT is an illegal access. Kernels from an image do nothing, but their names and sizes are the image's.
 #include "gwb.h"
 
 #include "../../kernels/cast.h"
@@ -10,6 +11,7 @@
 #include "../../kernels/fill.h"
 #include "cuda/driver.h"
 
+#include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +19,11 @@
 #include <unistd.h>
 
 #define API __attribute__((visibility("default"))) CUresult
-enum { DEVICES = 2, MEMORY = 1 << 30, OUT_OF_MEMORY = 2, INVALID_VALUE = 1, INVALID_CONTEXT = 201, NOT_SUPPORTED = 801 };
+enum { DEVICES = 2, MEMORY = 1 << 30, OUT_OF_MEMORY = 2, INVALID_VALUE = 1, INVALID_CONTEXT = 201, NOT_SUPPORTED = 801, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
 
 struct CUctx_st { int device; };
-struct CUfunc_st { char name[32]; };
+struct CUfunc_st { char name[32]; bool from_image; };
+struct CUmod_st { char *image; };
 
 // A recording of an event.
 typedef struct point { int refs; bool reached; double ms; } point;
@@ -41,7 +44,7 @@ typedef struct job {
 
 struct CUstream_st { int alive, device; job *first, **last; int pending; struct CUstream_st *next; };
 struct CUevent_st { int alive, device; unsigned flags; point *point; };
-typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device; } block;    // device -1: page-locked
+typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device, context; } block;   // device -1: page-locked
 
 static struct CUctx_st contexts[DEVICES] = {{0}, {1}};
 static _Thread_local CUcontext current;
@@ -50,6 +53,7 @@ static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
 static CUstream streams, legacy[DEVICES];
 static block *blocks;
 static size_t used;
+static CUresult faulted[DEVICES];
 
 static void panic(const char *format, ...)
 {
@@ -85,8 +89,8 @@ static void want(const void *p, size_t n, int device, const char *what)
 static CUresult take(void **out, size_t bytes, int device)
 {
     void *data;
-    if (!current)
-        return INVALID_CONTEXT;
+    if (!current || faulted[current->device])
+        return current ? faulted[current->device] : INVALID_CONTEXT;
     if (bytes > MEMORY || posix_memalign(&data, 512, bytes) != 0)
         return OUT_OF_MEMORY;
     memset(data, 0xab, bytes);
@@ -94,7 +98,7 @@ static CUresult take(void **out, size_t bytes, int device)
     pthread_mutex_lock(&lock);
     const bool fits = device < 0 || used + bytes <= MEMORY;
     if (fits) {
-        *b = (block){blocks, data, bytes, device};
+        *b = (block){blocks, data, bytes, device, current->device};
         blocks = b;
         used += device < 0 ? 0 : bytes;
     }
@@ -300,6 +304,8 @@ static CUstream stream_of(CUstream s)
 
 static CUresult enqueue(CUstream s, job fill)
 {
+    if (current && faulted[current->device])
+        return faulted[current->device];
     job *j = malloc(sizeof *j);
     *j = fill;
     j->next = NULL;
@@ -337,6 +343,8 @@ API cuStreamGetCtx(CUstream stream, CUcontext *context)
 API cuStreamQuery(CUstream stream)
 {
     stream = stream_of(stream);
+    if (faulted[stream->device])
+        return faulted[stream->device];
     pthread_mutex_lock(&lock);
     const bool busy = stream->pending > 0;
     pthread_mutex_unlock(&lock);
@@ -392,6 +400,8 @@ API cuEventQuery(CUevent event)
     pthread_mutex_lock(&lock);
     if (!event->alive)
         panic("a dead event is queried");
+    if (faulted[event->device])
+        return pthread_mutex_unlock(&lock), faulted[event->device];
     const bool reached = !event->point || event->point->reached;
     pthread_mutex_unlock(&lock);
     return reached ? 0 : GWB_CUDA_NOT_READY;
@@ -401,6 +411,8 @@ API cuEventSynchronize(CUevent event)
     pthread_mutex_lock(&lock);
     if (!event->alive)
         panic("a dead event is waited for");
+    if (faulted[event->device])
+        return faulted[event->device];
     point *p = event->point;
     if (p) {
         p->refs++;
@@ -449,16 +461,76 @@ API cuMemcpy3DPeerAsync(const gwb_cuda_copy3d_peer *c, CUstream stream)
     want((void *)(uintptr_t)c->dst, c->width, c->dst_context->device, "a copy's destination");
     return copy(stream, (rows){(uint8_t *)(uintptr_t)c->dst, (const uint8_t *)(uintptr_t)c->src, c->dst_step, c->src_step, c->width, c->rows});
 }
+
+// The symbol of an image, or NULL.
+static const Elf64_Sym *find_symbol(CUmodule m, const char *name, int type)
+{
+    const Elf64_Ehdr *e = (const void *)m->image;
+    const Elf64_Shdr *s = (const void *)(m->image + e->e_shoff);
+    for (int i = 0; i < e->e_shnum; i++)
+        for (size_t k = 0; s[i].sh_type == SHT_SYMTAB && k < s[i].sh_size / sizeof(Elf64_Sym); k++) {
+            const Elf64_Sym *y = (const Elf64_Sym *)(const void *)(m->image + s[i].sh_offset) + k;
+            if (ELF64_ST_TYPE(y->st_info) == type && strcmp(m->image + s[s[i].sh_link].sh_offset + y->st_name, name) == 0)
+                return y;
+        }
+    return NULL;
+}
+
 API cuModuleLoadData(CUmodule *module, const void *image)
 {
-    *module = NULL;
-    return current && image ? 0 : INVALID_CONTEXT;
+    *module = calloc(1, sizeof **module);
+    const Elf64_Ehdr *e = image;
+    if (!current || !image)
+        return INVALID_CONTEXT;
+    if (memcmp(image, ELFMAG, SELFMAG) != 0)    // the fatbin of the basic kernels
+        return 0;
+    size_t size = e->e_shoff + (size_t)e->e_shnum * e->e_shentsize;
+    for (int i = 0; i < e->e_shnum; i++) {
+        const Elf64_Shdr *s = (const Elf64_Shdr *)(const void *)((const char *)image + e->e_shoff) + i;
+        if (s->sh_type != SHT_NOBITS && s->sh_offset + s->sh_size > size)
+            size = s->sh_offset + s->sh_size;
+    }
+    (*module)->image = malloc(size);
+    memcpy((*module)->image, image, size);
+    return 0;
+}
+API cuModuleUnload(CUmodule module)
+{
+    free(module->image);
+    free(module);
+    return 0;
 }
 API cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
-    (void)module;
+    if (module->image && !find_symbol(module, name, STT_FUNC))
+        return NOT_FOUND;
     *function = calloc(1, sizeof **function);
     snprintf((*function)->name, sizeof (*function)->name, "%s", name);
+    (*function)->from_image = module->image != NULL;
+    return 0;
+}
+API cuModuleGetGlobal_v2(CUdeviceptr *where, size_t *bytes, CUmodule module, const char *name)
+{
+    const Elf64_Sym *y = find_symbol(module, name, STT_OBJECT);
+    *where = 0;
+    *bytes = y ? y->st_size : 0;
+    return y ? 0 : NOT_FOUND;
+}
+API cuFuncGetAttribute(int *value, int attribute, CUfunction function)
+{
+    *value = attribute == GWB_CUDA_FUNCTION_THREADS ? 1024 : 0;
+    return function ? 0 : INVALID_VALUE;
+}
+API cuFuncSetAttribute(CUfunction function, int attribute, int value)
+{
+    return function && attribute == GWB_CUDA_FUNCTION_DYNAMIC_SHARED && value <= 227 << 10 ? 0 : INVALID_VALUE;
+}
+// NVRTC looks for a cache of the driver's by it.
+API cuGetExportTable(const void **table, const void *id)
+{
+    static const size_t empty = sizeof empty;
+    (void)id;
+    *table = &empty;
     return 0;
 }
 API cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y,
@@ -468,6 +540,13 @@ API cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y
         {"gwb_copy", sizeof(gwb_copy_args)}, {"gwb_copy_any", sizeof(gwb_copy_args)}, {"gwb_fill", sizeof(gwb_fill_args)},
         {"gwb_cast", sizeof(gwb_cast_args)}, {"gwb_channels", sizeof(gwb_channels_args)}, {"gwb_spin", 0},
     };
+    const char *fault = getenv("FAKE_FAULT");
+    if (fault && strcmp(fault, function->name) == 0 && current && !faulted[current->device]) {
+        faulted[current->device] = ILLEGAL_ADDRESS;     // told by later calls
+        return 0;
+    }
+    if (function->from_image)
+        return enqueue(stream, (job){.kind = KERNEL});
     if (!grid_x || !grid_y || grid_z != 1 || grid_y > 65535 || block_x * block_y > 1024 || block_z != 1 || shared || extra)
         return INVALID_VALUE;
     job j = {.kind = KERNEL, .u.launch = {.grid_x = grid_x, .grid_y = grid_y, .block_x = block_x, .block_y = block_y}};
@@ -526,20 +605,44 @@ API cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) { return (void)device, *
 API cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
     (void)device;
-    *value = attribute == GWB_CUDA_ATTRIBUTE_MAX_PITCH ? INT32_MAX : attribute == GWB_CUDA_ATTRIBUTE_MAJOR ? 9 : attribute == GWB_CUDA_ATTRIBUTE_UNITS;
+    *value = attribute == GWB_CUDA_ATTRIBUTE_MAX_PITCH ? INT32_MAX : attribute == GWB_CUDA_ATTRIBUTE_MAJOR ? 9 : attribute == GWB_CUDA_ATTRIBUTE_SHARED ? 227 << 10
+             : attribute == GWB_CUDA_ATTRIBUTE_UNITS;
     return 0;
 }
 API cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) { return *can = device != peer, 0; }
 API cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) { return *context = &contexts[device], 0; }
 API cuDevicePrimaryCtxRelease_v2(CUdevice device) { return (void)device, 0; }
+API cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+    pthread_mutex_lock(&lock);
+    wait_for(device);
+    for (CUstream s = streams; s; s = s->next)
+        s->alive = s->device == device ? 0 : s->alive;
+    legacy[device] = NULL;
+    for (block **at = &blocks; *at;) {
+        block *b = *at;
+        if (b->context != device) {
+            at = &b->next;
+            continue;
+        }
+        *at = b->next;
+        used -= b->device < 0 ? 0 : b->bytes;
+        free(b->data);
+        free(b);
+    }
+    faulted[device] = 0;
+    pthread_cond_broadcast(&moved);
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
 API cuCtxGetCurrent(CUcontext *context) { return *context = current, 0; }
 API cuCtxSetCurrent(CUcontext context) { return current = context, 0; }
 API cuCtxGetStreamPriorityRange(int *least, int *greatest) { return *least = 0, *greatest = -5, 0; }
 API cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) { return current && peer != current && !flags ? 0 : INVALID_CONTEXT; }
 API cuCtxSynchronize(void)
 {
-    if (!current)
-        return INVALID_CONTEXT;
+    if (!current || faulted[current->device])
+        return current ? faulted[current->device] : INVALID_CONTEXT;
     pthread_mutex_lock(&lock);
     wait_for(current->device);
     pthread_mutex_unlock(&lock);
