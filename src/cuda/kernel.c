@@ -35,10 +35,10 @@ static char *write_text(const gwb_source *s)
         gwb_edits_add(&e, f->mark, 0, "extern \"C\" ");
         if (!f->end)
             continue;
-        gwb_edits_add(&e, f->end, 0, " extern \"C\" __device__ char gwb_line_%s[%d];", f->name, f->line);
+        gwb_edits_add(&e, f->end, 0, " extern \"C\" { __device__ char gwb_line_%s[%d]; }", f->name, f->line);
         for (int k = 0; k < f->count; k++)
             if (f->params[k].kind == GWB_PARAM_STRUCT)
-                gwb_edits_add(&e, f->end, 0, " extern \"C\" __device__ char gwb_size_%s_%d[sizeof(%s)];", f->name, k, f->params[k].type);
+                gwb_edits_add(&e, f->end, 0, " extern \"C\" { __device__ char gwb_size_%s_%d[sizeof(%s)]; }", f->name, k, f->params[k].type);
     }
     return gwb_edits_apply(&e, s, "#include \"prelude.h\"\n#line 1 \"kernel.cu\"\n", "\n");
 }
