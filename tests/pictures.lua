@@ -5,6 +5,14 @@ local band, bor, bxor, lshift, rshift = bit.band, bit.bor, bit.bxor, bit.lshift,
 
 local pictures = {}
 
+-- The first plane of an image, or the mat itself: a pixel's values as a list, and all bytes.
+local function first(obj)
+    return type(obj) == "table" and obj.planes[1] or obj
+end
+
+function pictures.at(obj, x, y) return {first(obj):at(x, y)} end
+function pictures.pixels(obj) return first(obj):download() end
+
 function pictures.be16(v) return string.char(rshift(v, 8), band(v, 255)) end
 function pictures.le16(v) return string.char(band(v, 255), rshift(v, 8)) end
 function pictures.be32(v) return string.char(band(rshift(v, 24), 255), band(rshift(v, 16), 255), band(rshift(v, 8), 255), band(v, 255)) end

@@ -55,7 +55,8 @@ const char *gwb_file_kind(const char *extension)
 static const struct { int at; const char *mark, *name; } others[] = {
     {0, "II*", "a TIFF file"}, {0, "MM", "a TIFF file"}, {8, "WEBP", "a WebP file"}, {4, "ftypavif", "an AVIF file"},
     {4, "ftyphei", "a HEIC file"}, {4, "ftypmif1", "a HEIF file"}, {0, "v/1\1", "an OpenEXR file"}, {4, "JXL ", "a JPEG XL file"},
-    {0, "\xff\x0a", "a JPEG XL file"}, {4, "jP  ", "a JPEG 2000 file"}, {4, "ftyp", "an MP4 or QuickTime video"}, {0, "\x1a\x45\xdf\xa3", "a Matroska or WebM video"},
+    {0, "\xff\x0a", "a JPEG XL file"}, {4, "jP  ", "a JPEG 2000 file"}, {4, "ftyp", "an MP4 or QuickTime video"},
+    {0, "\x1a\x45\xdf\xa3", "a Matroska or WebM video"},
     {8, "AVI ", "an AVI video"}, {0, "DDS ", "a DDS texture"}, {0, "PK\3\4", "a zip archive (as npz is one)"}, {0, "%PDF", "a PDF file"},
     {0, "<svg", "an SVG drawing"}, {0, "<?xml", "an XML file"}, {0, "<!", "an HTML page"}, {0, "\x1f\x8b", "a gzip file"},
 };
@@ -70,7 +71,8 @@ static int unknown(const gwb_input *in)
     }
     char start[32] = "";
     for (int i = 0; i < 8 && i < in->size; i++) snprintf(start + 3 * i, 4, " %02x", in->bytes[i]);
-    return gwb_refuse(in, GWB_BAD_FILE, "no picture that is known here (it begins with the bytes%s); read are %s; raw frames want their format and size "
+    return gwb_refuse(in, GWB_BAD_FILE,
+                      "no picture that is known here (it begins with the bytes%s); read are %s; raw frames want their format and size "
                       "(gpu.load_raw)", start, gwb_file_kinds(0));
 }
 
@@ -85,7 +87,8 @@ int gwb_decode(const void *bytes, int64_t size, const char *name, const gwb_read
     }
     if (!codec) return unknown(&in);
     if (in.params.frame != 0 && codec->decode != gwb_y4m_decode) {
-        return gwb_refuse(&in, GWB_BAD_ARGUMENT, "frame %lld of a %s file, which has one picture", (long long)in.params.frame, codec->name);
+        return gwb_refuse(&in, GWB_BAD_ARGUMENT, "frame %lld of a %s file, which has one picture", (long long)in.params.frame,
+                          codec->name);
     }
     int rc = codec->decode(&in, picture);
     if (rc == 0 && !in.params.as_stored) rc = gwb_picture_orient(&in, picture);
@@ -143,11 +146,13 @@ static int check(const gwb_picture *p, const gwb_codec *codec)
     char can[96];
     const gwb_plane *plane = &p->plane[0];
     if (p->planes > 1) {
-        return gwb_fail(GWB_UNSUPPORTED, "%s holds no separate planes, as %s has them: convert first, as in image:convert(\"rgb24\", {matrix=...})",
+        return gwb_fail(GWB_UNSUPPORTED,
+                        "%s holds no separate planes, as %s has them: convert first, as in image:convert(\"rgb24\", {matrix=...})",
                         codec->name, p->format);
     }
     if (!(codec->types >> plane->type & 1) || !(codec->channels >> plane->channels & 1)) {
-        return gwb_fail(GWB_UNSUPPORTED, "%s holds %s; this is %s with %d", codec->name, describe(codec, can), gwb_type_name(plane->type), plane->channels);
+        return gwb_fail(GWB_UNSUPPORTED, "%s holds %s; this is %s with %d", codec->name, describe(codec, can),
+                        gwb_type_name(plane->type), plane->channels);
     }
     return 0;
 }
@@ -181,34 +186,59 @@ static int flatten(const gwb_picture *p, const gwb_write_params *params, gwb_pic
     return rc;
 }
 
-int gwb_encode(const gwb_picture *picture, const char *kind, const gwb_write_params *params, gwb_bytes *bytes)
+// Fills in the defaults, and refuses what no format takes.
+static int check_writing(const gwb_picture *picture, gwb_write_params *p)
 {
-    gwb_write_params p = params ? *params : (gwb_write_params){0};
-    const gwb_codec *codec = find_codec(kind);
-    if (!codec || !codec->encode) {
-        return gwb_fail(GWB_UNSUPPORTED, "%s%s is no format that is written; written are %s", kind, *kind ? "" : "an empty name", gwb_file_kinds(1));
+    if (p->quality < 0 || p->quality > 100) return gwb_fail(GWB_BAD_ARGUMENT, "quality %d: want 1 to 100", p->quality);
+    if (p->level < 0 || p->level > 12) return gwb_fail(GWB_BAD_ARGUMENT, "level %d: want 1 to 12", p->level);
+    if (p->rate[0] < 0 || p->rate[1] < 0) return gwb_fail(GWB_BAD_ARGUMENT, "rate %d:%d: want positive numbers", p->rate[0], p->rate[1]);
+    if (!p->quality) p->quality = 90;
+    if (!p->level) p->level = 8;
+    if (!p->rate[0] || !p->rate[1]) {
+        p->rate[0] = 25;
+        p->rate[1] = 1;
     }
-    if (p.quality < 0 || p.quality > 100) return gwb_fail(GWB_BAD_ARGUMENT, "quality %d: want 1 to 100", p.quality);
-    if (p.level < 0 || p.level > 12) return gwb_fail(GWB_BAD_ARGUMENT, "level %d: want 1 to 12", p.level);
-    if (p.rate[0] < 0 || p.rate[1] < 0) return gwb_fail(GWB_BAD_ARGUMENT, "rate %d:%d: want positive numbers", p.rate[0], p.rate[1]);
-    if (!p.quality) p.quality = 90;
-    if (!p.level) p.level = 8;
-    if (!p.rate[0] || !p.rate[1]) p.rate[0] = 25, p.rate[1] = 1;
-    if (picture->planes < 1 || picture->planes > GWB_MAX_PLANES) return gwb_fail(GWB_BAD_ARGUMENT, "a picture of %d planes", picture->planes);
+    if (picture->planes < 1 || picture->planes > GWB_MAX_PLANES) {
+        return gwb_fail(GWB_BAD_ARGUMENT, "a picture of %d planes", picture->planes);
+    }
     for (int i = 0; i < picture->planes; i++) {
         const gwb_plane *plane = &picture->plane[i];
-        if (plane->width < 1 || plane->height < 1) return gwb_fail(GWB_SHAPE, "%dx%d pixels: there is nothing to write", plane->width, plane->height);
-        if (!gwb_type_size(plane->type) || plane->channels < 1 || plane->channels > 4 || !plane->data) return gwb_fail(GWB_BAD_ARGUMENT, "plane %d is no plane", i + 1);
+        if (plane->width < 1 || plane->height < 1) {
+            return gwb_fail(GWB_SHAPE, "%dx%d pixels: there is nothing to write", plane->width, plane->height);
+        }
+        if (!gwb_type_size(plane->type) || plane->channels < 1 || plane->channels > 4 || !plane->data) {
+            return gwb_fail(GWB_BAD_ARGUMENT, "plane %d is no plane", i + 1);
+        }
     }
+    return 0;
+}
+
+// Whether the format would take the picture, were it not for its alpha.
+static bool has_alpha_too_many(const gwb_picture *p, const gwb_codec *codec)
+{
+    int channels = p->plane[0].channels;
+    return p->planes == 1 && (channels == 2 || channels == 4) && codec->types >> p->plane[0].type & 1
+        && !(codec->channels >> channels & 1) && codec->channels >> (channels - 1) & 1;
+}
+
+int gwb_encode(const gwb_picture *picture, const char *kind, const gwb_write_params *params, gwb_bytes *bytes)
+{
+    const gwb_codec *codec = find_codec(kind);
+    if (!codec || !codec->encode) {
+        return gwb_fail(GWB_UNSUPPORTED, "%s%s is no format that is written; written are %s", kind, *kind ? "" : "an empty name",
+                        gwb_file_kinds(1));
+    }
+    gwb_write_params p = params ? *params : (gwb_write_params){0};
+    int rc = check_writing(picture, &p);
+    if (rc < 0) return rc;
     gwb_picture flat = {0};
-    const gwb_plane *plane = &picture->plane[0];
-    bool alpha = picture->planes == 1 && codec->channels && !(codec->channels >> plane->channels & 1) && (plane->channels == 2 || plane->channels == 4)
-        && (codec->channels >> (plane->channels - 1) & 1) && (codec->types >> plane->type & 1);
-    int rc = 0;
-    if (alpha && !p.flatten) {
-        rc = gwb_fail(GWB_UNSUPPORTED, "%s holds no alpha: drop it, or name what shines through with background=", codec->name);
-    } else if (alpha && plane->type <= GWB_U16) {
-        rc = flatten(picture, &p, &flat);
+    if (has_alpha_too_many(picture, codec)) {
+        if (!p.flatten) {
+            return gwb_fail(GWB_UNSUPPORTED, "%s holds no alpha: drop it, or name what shines through with background=", codec->name);
+        }
+        rc = picture->plane[0].type <= GWB_U16
+            ? flatten(picture, &p, &flat)
+            : gwb_fail(GWB_UNSUPPORTED, "background= is for u8 and u16: convert first (image:convert takes background= too)");
         picture = &flat;
     }
     if (rc == 0 && codec->types) rc = check(picture, codec);

@@ -64,18 +64,20 @@ int gwb_y4m_decode(const gwb_input *in, gwb_picture *out);
 int gwb_y4m_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_raw_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 
-// The header line of a y4m file, without its line feed: sets sizes, tags and tight planes whose data is an offset from NULL; the sum of their
-// bytes goes to out->bytes.
+// The header line of a y4m file, without its line feed: sets sizes, tags and tight planes whose data is an offset from NULL; the sum
+// of their bytes goes to out->bytes.
 int gwb_y4m_header(const gwb_input *in, const char *line, gwb_picture *out);
 
-// src/codec/frames.c. A reader that owns `file`, which is closed on failure too; `size` is the file's, -1 where it has none; `start` is what
-// was read from it already.
-int gwb_frames_from(FILE *file, int64_t size, const char *start, const char *name, int64_t frame_bytes, const gwb_read_params *params, gwb_frames **frames);
+// src/codec/frames.c. A reader that owns `file`, which is closed on failure too; `size` is the file's, -1 where it has none; `start` is
+// what was read from it already.
+int gwb_frames_from(FILE *file, int64_t size, const char *start, const char *name, int64_t frame_bytes,
+                    const gwb_read_params *params, gwb_frames **frames);
 int gwb_frames_take(gwb_frames *frames, gwb_picture *out);  // the next frame as a picture of its own; closes the reader
 
 // src/codec/file.c. *size is -1 for what is no regular file.
 int gwb_file_open(const char *path, FILE **file, int64_t *size);
-int gwb_file_rest(FILE *file, int64_t size, const char *name, int64_t max_bytes, gwb_bytes *bytes);     // adds what follows; closes the file
+// Adds what follows; closes the file.
+int gwb_file_rest(FILE *file, int64_t size, const char *name, int64_t max_bytes, gwb_bytes *bytes);
 
 // src/codec/stb.c: the decoders and encoders of stb_image, fenced in.
 int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *channels);

@@ -62,7 +62,8 @@ int gwb_frames_next(gwb_frames *frames, gwb_picture *picture)
     if (got < f->layout.bytes) {
         if (ferror(f->file)) return gwb_refuse(&f->in, GWB_IO, "cannot read: %s", strerror(errno));
         if (f->in.params.lenient) return 0;
-        return gwb_refuse(&f->in, GWB_BAD_FILE, "truncated: frame %" PRId64 " has %" PRId64 " of %" PRId64 " bytes (strict=false stops before it)",
+        return gwb_refuse(&f->in, GWB_BAD_FILE,
+                          "truncated: frame %" PRId64 " has %" PRId64 " of %" PRId64 " bytes (strict=false stops before it)",
                           f->index, got, f->layout.bytes);
     }
     *picture = f->layout;
@@ -90,11 +91,13 @@ static int begin_raw(gwb_frames *f, int64_t size)
     int64_t bytes = f->layout.bytes, whole = size / bytes, frame = f->in.params.frame;
     if (size < 0) return 0;
     if (size % bytes && !f->in.params.lenient) {
-        return gwb_refuse(&f->in, GWB_BAD_FILE, "%" PRId64 " bytes are no whole number of frames of %" PRId64 " bytes (%" PRId64 " frames and %" PRId64
+        return gwb_refuse(&f->in, GWB_BAD_FILE,
+                          "%" PRId64 " bytes are no whole number of frames of %" PRId64 " bytes (%" PRId64 " frames and %" PRId64
                           " bytes more): check format, width and height, or name a frame with frame=", size, bytes, whole, size % bytes);
     }
     if (frame >= whole) {
-        return gwb_refuse(&f->in, GWB_BAD_ARGUMENT, "no frame %" PRId64 ": %" PRId64 " bytes hold %" PRId64 " frames of %" PRId64 " bytes; frames count from 0",
+        return gwb_refuse(&f->in, GWB_BAD_ARGUMENT,
+                          "no frame %" PRId64 ": %" PRId64 " bytes hold %" PRId64 " frames of %" PRId64 " bytes; frames count from 0",
                           frame, size, whole, bytes);
     }
     return 0;
@@ -108,18 +111,22 @@ static int begin_y4m(gwb_frames *f, const char *start, int64_t size)
     if (length && line[length - 1] == '\n') line[--length] = 0;
     else length = read_line(f->file, line, length);
     if (length < 0) return gwb_refuse(&f->in, GWB_BAD_FILE, "damaged y4m: no header line");
-    if (!gwb_y4m_recognise((const uint8_t *)line, length + 1)) return gwb_refuse(&f->in, GWB_BAD_FILE, "not a y4m file; for raw frames give format, width and height");
+    if (!gwb_y4m_recognise((const uint8_t *)line, length + 1)) {
+        return gwb_refuse(&f->in, GWB_BAD_FILE, "not a y4m file; for raw frames give format, width and height");
+    }
     int rc = gwb_y4m_header(&f->in, line, &f->layout);
     if (rc < 0) return rc;
     if (size >= 0 && f->layout.bytes > size - length) {
-        return gwb_refuse(&f->in, GWB_BAD_FILE, "truncated: a %s frame of %dx%d has %" PRId64 " bytes, the file has %" PRId64, f->layout.format,
+        return gwb_refuse(&f->in, GWB_BAD_FILE, "truncated: a %s frame of %dx%d has %" PRId64 " bytes, the file has %" PRId64,
+                          f->layout.format,
                           f->layout.width, f->layout.height, f->layout.bytes, size);
     }
     strcpy(f->layout.kind, "y4m");
     return 0;
 }
 
-int gwb_frames_from(FILE *file, int64_t size, const char *start, const char *name, int64_t frame_bytes, const gwb_read_params *params, gwb_frames **frames)
+int gwb_frames_from(FILE *file, int64_t size, const char *start, const char *name, int64_t frame_bytes,
+                    const gwb_read_params *params, gwb_frames **frames)
 {
     *frames = NULL;
     gwb_frames *f = calloc(1, sizeof *f);
@@ -160,7 +167,8 @@ int gwb_frames_take(gwb_frames *frames, gwb_picture *out)
         frames->block = NULL;
         rc = 0;
     } else if (rc == 0) {
-        rc = gwb_refuse(&frames->in, frames->index ? GWB_BAD_ARGUMENT : GWB_BAD_FILE, "no whole frame %" PRId64 "; frames count from 0", frames->index);
+        rc = gwb_refuse(&frames->in, frames->index ? GWB_BAD_ARGUMENT : GWB_BAD_FILE,
+                        "no whole frame %" PRId64 "; frames count from 0", frames->index);
     }
     gwb_frames_close(frames);
     return rc;

@@ -45,7 +45,9 @@ int gwb_bmp_decode(const gwb_input *in, gwb_picture *out)
     uint32_t packing = old ? 0 : gwb_le32(b + 30);
     if (packing == 1 || packing == 2) return gwb_refuse(in, GWB_UNSUPPORTED, "a run-length BMP");
     if (height == INT32_MIN) return gwb_refuse(in, GWB_BAD_FILE, "damaged BMP: a height of %lld", (long long)height);
-    if (packing != 0 && packing != 3) return gwb_refuse(in, GWB_UNSUPPORTED, "a BMP of packing %u (only plain pixels and bit masks are read)", packing);
+    if (packing != 0 && packing != 3) {
+        return gwb_refuse(in, GWB_UNSUPPORTED, "a BMP of packing %u (only plain pixels and bit masks are read)", packing);
+    }
     if (height < 0) height = -height; // the top row comes first
     return decode(in, out, GWB_U8, rows_of(in, gwb_le32(b + 10), (width * bits + 31) / 32 * 4, width, height));
 }
@@ -92,7 +94,9 @@ int gwb_psd_decode(const gwb_input *in, gwb_picture *out)
     if (gwb_be16(in->bytes + 4) != 1) return gwb_refuse(in, GWB_UNSUPPORTED, "a large-document Photoshop file (PSB)");
     static const char *const modes[] = {"bitmap", "gray", "palette", "RGB", "CMYK", "", "", "multichannel", "duotone", "Lab"};
     int mode = gwb_be16(in->bytes + 24);
-    if (mode != 3) return gwb_refuse(in, GWB_UNSUPPORTED, "a Photoshop file in %s colour; only RGB is read", mode < 10 ? modes[mode] : "unknown");
+    if (mode != 3) {
+        return gwb_refuse(in, GWB_UNSUPPORTED, "a Photoshop file in %s colour; only RGB is read", mode < 10 ? modes[mode] : "unknown");
+    }
     return decode(in, out, gwb_be16(in->bytes + 22) == 16 ? GWB_U16 : GWB_U8, in->size * 64); // two bytes make a run of 128
 }
 

@@ -94,7 +94,9 @@ int gwb_jpg_decode(const gwb_input *in, gwb_picture *out)
     walk(in->bytes, in->size, &f);
     if (!f.coding) return gwb_refuse(in, GWB_BAD_FILE, "truncated or damaged JPEG: it ends before its picture begins");
     if (f.coding == 0xc3) return gwb_refuse(in, GWB_UNSUPPORTED, "a lossless JPEG (only baseline and progressive ones are read)");
-    if (f.coding >= 0xc5 && f.coding <= 0xc7) return gwb_refuse(in, GWB_UNSUPPORTED, "a hierarchical JPEG (only baseline and progressive ones are read)");
+    if (f.coding >= 0xc5 && f.coding <= 0xc7) {
+        return gwb_refuse(in, GWB_UNSUPPORTED, "a hierarchical JPEG (only baseline and progressive ones are read)");
+    }
     if (f.coding > 0xc8) return gwb_refuse(in, GWB_UNSUPPORTED, "an arithmetic-coded JPEG (only Huffman-coded ones are read)");
     if (f.precision != 8) return gwb_refuse(in, GWB_UNSUPPORTED, "a JPEG of %d bits (only 8 are read)", f.precision);
     if (f.height == 0) return gwb_refuse(in, GWB_UNSUPPORTED, "a JPEG whose height follows its pixels (DNL)");

@@ -73,7 +73,8 @@ static int parse_type(const gwb_input *in, const char *descr, header *h)
             return 0;
         }
     }
-    return gwb_refuse(in, GWB_UNSUPPORTED, "an npy of element type '%s'; read are bool, u1 i1 u2 i2 u4 i4 f2 f4 f8 in both byte orders", descr);
+    return gwb_refuse(in, GWB_UNSUPPORTED,
+                      "an npy of element type '%s'; read are bool, u1 i1 u2 i2 u4 i4 f2 f4 f8 in both byte orders", descr);
 }
 
 static bool parse_shape(text *t, header *h)
@@ -104,7 +105,8 @@ static int parse(const gwb_input *in, text t, header *h)
         if (strcmp(key, "descr") == 0) {
             blank(&t);
             if (t.at < t.end && (*t.at == '[' || *t.at == '(')) {
-                return gwb_refuse(in, GWB_UNSUPPORTED, "an npy of records (a structured dtype); save the field that you want as an array of its own");
+                return gwb_refuse(in, GWB_UNSUPPORTED,
+                                  "an npy of records (a structured dtype); save the field that you want as an array of its own");
             }
             if (!quoted(&t, value)) goto bad;
             int rc = parse_type(in, value, h);
@@ -162,7 +164,8 @@ static void arrange(const header *h, const uint8_t *from, uint8_t *to, int64_t c
     }
 }
 
-// () is one number, (n) a row, (h, w) a matrix, (h, w, 1..4) one of several channels; what stands further to the left multiplies the height.
+// () is one number, (n) a row, (h, w) a matrix, (h, w, 1..4) one of several channels; what stands further to the left multiplies the
+// height.
 int gwb_npy_decode(const gwb_input *in, gwb_picture *out)
 {
     const uint8_t *b = in->bytes;
@@ -170,7 +173,9 @@ int gwb_npy_decode(const gwb_input *in, gwb_picture *out)
     int version = b[6];
     if (version < 1 || version > 3) return gwb_refuse(in, GWB_UNSUPPORTED, "an npy of version %d (1 to 3 are read)", version);
     int64_t start = version == 1 ? 10 : 12, length = version == 1 ? gwb_le16(b + 8) : gwb_le32(b + 8);
-    if (start + length > in->size) return gwb_refuse(in, GWB_BAD_FILE, "truncated npy: a header of %" PRId64 " bytes in a file of %" PRId64, length, in->size);
+    if (start + length > in->size) {
+        return gwb_refuse(in, GWB_BAD_FILE, "truncated npy: a header of %" PRId64 " bytes in a file of %" PRId64, length, in->size);
+    }
     header h = {.data = start + length};
     int rc = parse(in, (text){(const char *)b + start, (const char *)b + h.data}, &h);
     if (rc < 0) return rc;
@@ -179,7 +184,9 @@ int gwb_npy_decode(const gwb_input *in, gwb_picture *out)
     int64_t channels = channels_at < h.dims ? h.shape[channels_at] : 1;
     int64_t width = channels_at > 0 ? h.shape[channels_at - 1] : 1, height = 1;
     for (int d = 0; d < channels_at - 1; d++) {
-        if (h.shape[d] && height > (INT64_C(1) << 48) / h.shape[d]) return gwb_refuse(in, GWB_BAD_FILE, "an npy of more numbers than memory");
+        if (h.shape[d] && height > (INT64_C(1) << 48) / h.shape[d]) {
+            return gwb_refuse(in, GWB_BAD_FILE, "an npy of more numbers than memory");
+        }
         height *= h.shape[d];
     }
     int size = gwb_type_size(h.type);
@@ -203,10 +210,13 @@ int gwb_npy_encode(const gwb_picture *p, const gwb_write_params *params, gwb_byt
     for (int i = 0; i < p->planes; i++) {
         const gwb_plane *plane = &p->plane[i];
         total += (int64_t)plane->width * gwb_type_size(plane->type) * plane->channels * plane->height;
-        if (plane->type != first->type) return gwb_fail(GWB_UNSUPPORTED, "planes of several element types in one npy; save them one by one");
+        if (plane->type != first->type) {
+            return gwb_fail(GWB_UNSUPPORTED, "planes of several element types in one npy; save them one by one");
+        }
     }
     if (total % row) {
-        return gwb_fail(GWB_UNSUPPORTED, "the planes of %s %dx%d together are no whole rows of %" PRId64 " bytes, as an npy of a frame wants; "
+        return gwb_fail(GWB_UNSUPPORTED,
+                        "the planes of %s %dx%d together are no whole rows of %" PRId64 " bytes, as an npy of a frame wants; "
                         "save them one by one, or as y4m", p->format, p->width, p->height, row);
     }
     char dict[128], channels[16] = "";

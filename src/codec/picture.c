@@ -61,7 +61,8 @@ int gwb_check_size(const gwb_input *in, int64_t width, int64_t height, int64_t p
     int64_t pixels = width * height; // below 2^62
     amount((double)pixels * (double)pixel_bytes, need);
     if (pixels > capacity) {
-        return gwb_refuse(in, GWB_BAD_FILE, "%" PRId64 "x%" PRId64 " pixels need %s, but %s of file hold at most %" PRId64 " of the %" PRId64
+        return gwb_refuse(in, GWB_BAD_FILE,
+                          "%" PRId64 "x%" PRId64 " pixels need %s, but %s of file hold at most %" PRId64 " of the %" PRId64
                           " pixels: it is cut or damaged", width, height, need, amount((double)in->size, have), capacity, pixels);
     }
     if (pixels > in->params.max_pixels) {

@@ -67,7 +67,8 @@ static int check_chunks(const gwb_input *in, gwb_picture *out, const uint8_t **h
         }
         if (length > in->size - at - 12) {
             if (!*header) break;
-            return gwb_doubt(in, out, "truncated PNG: chunk %.4s has %" PRId64 " bytes, %" PRId64 " are there", (const char *)name, length, in->size - at - 8);
+            return gwb_doubt(in, out, "truncated PNG: chunk %.4s has %" PRId64 " bytes, %" PRId64 " are there", (const char *)name,
+                             length, in->size - at - 8);
         }
         uint32_t given = gwb_be32(b + at + 8 + length), right = crc(name, length + 4);
         if (given != right) {
@@ -101,7 +102,9 @@ int gwb_png_decode(const gwb_input *in, gwb_picture *out)
     if (depth > 16 || !(depths[colour] >> depth & 1)) {
         return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: colour type %d has no samples of %d bits", colour, depth);
     }
-    if (header[10] || header[11] || header[12] > 1) return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: unknown compression, filter or interlacing");
+    if (header[10] || header[11] || header[12] > 1) {
+        return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: unknown compression, filter or interlacing");
+    }
     int64_t bits = (int64_t)samples[colour] * depth, bytes = (colour == 3 ? 4 : samples[colour]) * (depth == 16 ? 2 : 1);
     rc = gwb_check_size(in, width, height, bytes, in->size * 1032 * 8 / bits); // deflate makes at most 1032 bytes of one
     if (rc < 0) return rc;
@@ -112,8 +115,8 @@ int gwb_png_decode(const gwb_input *in, gwb_picture *out)
 
 // ---- writing
 
-// One row filtered the way `filter` says; `prior` is the row above (zeros for the first), `pixel` the bytes of a pixel. Returns the sum of the
-// results' distances from 0, which is low where the row will compress well.
+// One row filtered the way `filter` says; `prior` is the row above (zeros for the first), `pixel` the bytes of a pixel. Returns the sum
+// of the results' distances from 0, which is low where the row will compress well.
 static int64_t filter_row(uint8_t *out, const uint8_t *row, const uint8_t *prior, int64_t bytes, int pixel, int filter)
 {
     int64_t sum = 0;
@@ -200,7 +203,8 @@ int gwb_png_encode(const gwb_picture *p, const gwb_write_params *params, gwb_byt
     const gwb_plane *plane = &p->plane[0];
     int64_t bytes = (int64_t)plane->width * plane->channels * gwb_type_size(plane->type);
     if ((bytes + 1) * plane->height > INT32_MAX - 65536) {
-        return gwb_fail(GWB_UNSUPPORTED, "%dx%d pixels are more than 2 GB, which PNG's compression here does not take", plane->width, plane->height);
+        return gwb_fail(GWB_UNSUPPORTED, "%dx%d pixels are more than 2 GB, which PNG's compression here does not take",
+                        plane->width, plane->height);
     }
     uint8_t header[13] = {[8] = (uint8_t)(gwb_type_size(plane->type) * 8), [9] = colours[plane->channels - 1]};
     gwb_put_be32(header, (uint32_t)plane->width);

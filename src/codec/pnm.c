@@ -115,9 +115,15 @@ int gwb_pnm_decode(const gwb_input *in, gwb_picture *out)
 {
     int kind = in->bytes[1] - '0';
     header h = {0};
-    if (!(kind == 7 ? pam_header(in, &h) : pnm_header(in, kind, &h))) return gwb_refuse(in, GWB_BAD_FILE, "damaged PNM: its header is cut or no header");
-    if (h.maxval < 1 || h.maxval > UINT16_MAX) return gwb_refuse(in, GWB_BAD_FILE, "damaged PNM: a maximum of %" PRId64 " (1 to 65535)", h.maxval);
-    if (h.channels < 1 || h.channels > 4) return gwb_refuse(in, GWB_UNSUPPORTED, "a PAM of %" PRId64 " channels (1 to 4 are read)", h.channels);
+    if (!(kind == 7 ? pam_header(in, &h) : pnm_header(in, kind, &h))) {
+        return gwb_refuse(in, GWB_BAD_FILE, "damaged PNM: its header is cut or no header");
+    }
+    if (h.maxval < 1 || h.maxval > UINT16_MAX) {
+        return gwb_refuse(in, GWB_BAD_FILE, "damaged PNM: a maximum of %" PRId64 " (1 to 65535)", h.maxval);
+    }
+    if (h.channels < 1 || h.channels > 4) {
+        return gwb_refuse(in, GWB_UNSUPPORTED, "a PAM of %" PRId64 " channels (1 to 4 are read)", h.channels);
+    }
     int type = h.maxval > 255 ? GWB_U16 : GWB_U8, bytes = gwb_type_size(type) * (int)h.channels;
     int64_t left = h.pixels < in->size ? in->size - h.pixels : 0;
     // The least that a pixel takes in the file: a bit, a digit and a space (the last one without), or its samples.
@@ -134,7 +140,8 @@ int gwb_pnm_decode(const gwb_input *in, gwb_picture *out)
         bool bad = false;
         int64_t got = read_row(in, kind, &h, &at, row, &bad);
         if (got < samples) {
-            rc = bad ? gwb_doubt(in, out, "damaged PNM: no number at byte %" PRId64, at) : gwb_doubt(in, out, "truncated PNM: it ends in row %d of %" PRId64, y, h.height);
+            rc = bad ? gwb_doubt(in, out, "damaged PNM: no number at byte %" PRId64, at)
+                     : gwb_doubt(in, out, "truncated PNM: it ends in row %d of %" PRId64, y, h.height);
             memset(row + got, 0, (size_t)(samples - got) * 2);
         }
         uint8_t *to = out->plane[0].data + y * out->plane[0].step;
@@ -162,7 +169,8 @@ int gwb_pnm_encode(const gwb_picture *p, const gwb_write_params *params, gwb_byt
     int n = plane->channels, max = plane->type == GWB_U16 ? 65535 : 255;
     int64_t bytes = (int64_t)plane->width * n * gwb_type_size(plane->type);
     if (n == 1 || n == 3) gwb_bytes_text(out, "P%d\n%d %d\n%d\n", n == 1 ? 5 : 6, plane->width, plane->height, max);
-    else gwb_bytes_text(out, "P7\nWIDTH %d\nHEIGHT %d\nDEPTH %d\nMAXVAL %d\nTUPLTYPE %s\nENDHDR\n", plane->width, plane->height, n, max, tuples[n - 1]);
+    else gwb_bytes_text(out, "P7\nWIDTH %d\nHEIGHT %d\nDEPTH %d\nMAXVAL %d\nTUPLTYPE %s\nENDHDR\n", plane->width, plane->height, n,
+                        max, tuples[n - 1]);
     for (int32_t y = 0; y < plane->height; y++) {
         const uint8_t *from = plane->data + y * plane->step;
         uint8_t *to = gwb_bytes_room(out, bytes);
@@ -187,7 +195,9 @@ int gwb_pfm_decode(const gwb_input *in, gwb_picture *out)
     at = blank(in, at);
     int64_t word = at;
     while (at < in->size && !is_space(in->bytes[at])) at++;
-    if (width < 0 || height < 0 || at == word || at >= in->size) return gwb_refuse(in, GWB_BAD_FILE, "damaged PFM: its header is cut or no header");
+    if (width < 0 || height < 0 || at == word || at >= in->size) {
+        return gwb_refuse(in, GWB_BAD_FILE, "damaged PFM: its header is cut or no header");
+    }
     bool little = in->bytes[word] == '-';
     if (!little && !is_digit(in->bytes[word]) && in->bytes[word] != '+' && in->bytes[word] != '.') {
         return gwb_refuse(in, GWB_BAD_FILE, "damaged PFM: no number for the scale");

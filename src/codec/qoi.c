@@ -62,7 +62,9 @@ int gwb_qoi_decode(const gwb_input *in, gwb_picture *out)
         }
         memcpy(to, &c, (size_t)channels);
     }
-    if (end - at < 8 || memcmp(b + at, "\0\0\0\0\0\0\0\1", 8) != 0) return gwb_doubt(in, out, "damaged QOI: the pixels do not end where the file ends");
+    if (end - at < 8 || memcmp(b + at, "\0\0\0\0\0\0\0\1", 8) != 0) {
+        return gwb_doubt(in, out, "damaged QOI: the pixels do not end where the file ends");
+    }
     return 0;
 }
 

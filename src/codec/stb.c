@@ -51,7 +51,9 @@ static void fence_free(void *memory)
 // Cleared, so that what a cut file leaves out is zero and not somebody's memory.
 static void *fence_malloc(size_t size)
 {
-    if (size > PTRDIFF_MAX - sizeof(block) || (int64_t)size > current->budget) escape("its data needs more memory than its size explains");
+    if (size > PTRDIFF_MAX - sizeof(block) || (int64_t)size > current->budget) {
+        escape("its data needs more memory than its size explains");
+    }
     block *b = calloc(1, sizeof(block) + size);
     if (!b) escape("out of memory");
     b->size = size;
@@ -101,7 +103,8 @@ static void fence_close(fence *f)
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_WRITE_STATIC
 #define STB_IMAGE_WRITE_IMPLEMENTATION
-// The sanitizer need not report what is meant: the JPEG writer shifts bits out at the top, and the PSD reader converts floats that do not fit.
+// The sanitizer need not report what is meant: the JPEG writer shifts bits out at the top, and the PSD reader converts floats that do
+// not fit.
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((no_sanitize("shift", "float-cast-overflow"))), apply_to = function)
 #else

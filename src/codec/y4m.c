@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Chroma tag, its format, the size of its chroma planes as 1/2^x and 1/2^y, and siting. A depth is added behind both names: 420p10, yuv420p10le.
+// Chroma tag, its format, the size of its chroma planes as 1/2^x and 1/2^y, planes, and siting. A depth is added behind both names:
+// 420p10 is yuv420p10le.
 static const struct { const char *tag, *format; int shift_x, shift_y, planes; const char *siting; } tags[] = {
     {"420jpeg", "yuv420p", 1, 1, 3, "center"},
     {"420mpeg2", "yuv420p", 1, 1, 3, "left"},
@@ -33,9 +34,14 @@ static int depth_of(const char *rest, bool mono)
     return *rest >= '0' && *rest <= '9' && !*end && depth >= 8 && depth <= 16 ? (int)depth : -1;
 }
 
+// size / 2^shift, rounded up
+static int32_t part_of(int32_t size, int shift)
+{
+    return (int32_t)(((int64_t)size + (1 << shift) - 1) >> shift);
+}
+
 static int set_planes(const gwb_input *in, gwb_picture *out, int tag, int depth)
 {
-    bool mono = tags[tag].planes == 1;
     int bytes = depth > 8 ? 2 : 1;
     int64_t left = in->params.max_bytes;
     if (depth == 8) snprintf(out->format, sizeof out->format, "%s", tags[tag].format);
@@ -44,12 +50,14 @@ static int set_planes(const gwb_input *in, gwb_picture *out, int tag, int depth)
     out->planes = tags[tag].planes;
     out->bytes = 0;
     for (int i = 0; i < out->planes; i++) {
-        int sx = !mono && (i == 1 || i == 2) ? tags[tag].shift_x : 0, sy = !mono && (i == 1 || i == 2) ? tags[tag].shift_y : 0;
-        int32_t width = (int32_t)(((int64_t)out->width + (1 << sx) - 1) >> sx), height = (int32_t)(((int64_t)out->height + (1 << sy) - 1) >> sy);
+        bool chroma = i == 1 || i == 2;
+        int32_t width = chroma ? part_of(out->width, tags[tag].shift_x) : out->width;
+        int32_t height = chroma ? part_of(out->height, tags[tag].shift_y) : out->height;
         int64_t step = (int64_t)width * bytes;
         out->plane[i] = (gwb_plane){(uint8_t *)(uintptr_t)out->bytes, step, width, height, bytes == 2 ? GWB_U16 : GWB_U8, 1};
         if (height > left / step) {
-            return gwb_refuse(in, GWB_LIMIT, "a frame of %s %dx%d is more than the limit of %" PRId64 " bytes; gpu.limits{bytes=...} raises it",
+            return gwb_refuse(in, GWB_LIMIT,
+                              "a frame of %s %dx%d is more than the limit of %" PRId64 " bytes; gpu.limits{bytes=...} raises it",
                               out->format, out->width, out->height, in->params.max_bytes);
         }
         left -= step * height;
@@ -87,7 +95,8 @@ int gwb_y4m_header(const gwb_input *in, const char *line, gwb_picture *out)
         int depth = depth_of(chroma + length, tags[i].planes == 1);
         if (depth > 0) return set_planes(in, out, i, depth);
     }
-    return gwb_refuse(in, GWB_UNSUPPORTED, "a y4m of chroma '%s'; read are 420 420jpeg 420mpeg2 420paldv 422 444 444alpha 411 440 410 mono, and 9 to 16 "
+    return gwb_refuse(in, GWB_UNSUPPORTED,
+                      "a y4m of chroma '%s'; read are 420 420jpeg 420mpeg2 420paldv 422 444 444alpha 411 440 410 mono, and 9 to 16 "
                       "bits of them as in 420p10 and mono10", chroma);
 }
 
@@ -129,12 +138,15 @@ int gwb_y4m_encode(const gwb_picture *p, const gwb_write_params *params, gwb_byt
 {
     char tag[64];
     if (!tag_of(p, tag)) {
-        return gwb_fail(GWB_UNSUPPORTED, "y4m holds planar YUV and gray frames (yuv420p yuv422p yuv444p yuv411p yuv440p yuva444p gray, 8 to 16 bits), not %s; "
-                        "convert first", p->format[0] ? p->format : "a matrix without a format");
+        return gwb_fail(GWB_UNSUPPORTED,
+                        "y4m holds planar YUV and gray frames (yuv420p yuv422p yuv444p yuv411p yuv440p yuva444p gray, 8 to 16 bits), "
+                        "not %s; convert first", p->format[0] ? p->format : "a matrix without a format");
     }
-    const char *range = strcmp(p->range, "full") == 0 ? " XCOLORRANGE=FULL" : strcmp(p->range, "limited") == 0 ? " XCOLORRANGE=LIMITED" : "";
+    const char *range = strcmp(p->range, "full") == 0 ? " XCOLORRANGE=FULL" : strcmp(p->range,
+                                                                                     "limited") == 0 ? " XCOLORRANGE=LIMITED" : "";
     if (!params->further) {
-        gwb_bytes_text(out, "YUV4MPEG2 W%d H%d F%d:%d Ip A1:1 C%s%s\n", p->width, p->height, params->rate[0], params->rate[1], tag, range);
+        gwb_bytes_text(out, "YUV4MPEG2 W%d H%d F%d:%d Ip A1:1 C%s%s\n", p->width, p->height, params->rate[0], params->rate[1], tag,
+                       range);
     }
     gwb_bytes_text(out, "FRAME\n");
     return gwb_raw_encode(p, params, out);
@@ -148,7 +160,9 @@ int gwb_raw_encode(const gwb_picture *p, const gwb_write_params *params, gwb_byt
         const gwb_plane *plane = &p->plane[i];
         gwb_plane_info info;
         int64_t row = (int64_t)plane->width * plane->channels * gwb_type_size(plane->type), step = row;
-        if (format >= 0 && gwb_format_plane(format, i, p->width, p->height, &info) == 0 && info.step > row) step = info.step; // v210 pads its rows
+        if (format >= 0 && gwb_format_plane(format, i, p->width, p->height, &info) == 0 && info.step > row) {
+            step = info.step; // v210 pads its rows
+        }
         uint8_t *to = gwb_bytes_room(out, step * plane->height);
         if (!to) return GWB_OUT_OF_MEMORY;
         for (int32_t y = 0; y < plane->height; y++, to += step) {
