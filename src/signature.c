@@ -234,18 +234,27 @@ static void add_alias(parser *p, const char *name, size_t name_size, const char 
         p->aliases[p->alias_count++] = (alias){name, body, name_size, body_size};
 }
 
-static void read_options(parser *p, const char *const *options, int count)
+const char *gwb_source_definition(const char *option)
 {
     static const char *const prefixes[] = {"-D", "--define-macro="};
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < 2; k++) {
-            const char *name = options[i] + strlen(prefixes[k]), *equals = strchr(options[i], '=');
-            if (strncmp(options[i], prefixes[k], strlen(prefixes[k])) != 0)
-                continue;
-            equals = k == 1 ? strchr(name, '=') : equals;
-            if (equals)
-                add_alias(p, name, (size_t)(equals - name), equals + 1, strlen(equals + 1));
-        }
+    for (int i = 0; i < 2; i++)
+        if (strncmp(option, prefixes[i], strlen(prefixes[i])) == 0)
+            return option + strlen(prefixes[i]);
+    return NULL;
+}
+
+static int read_options(parser *p, const char *const *options, int count)
+{
+    size_t size;
+    FILE *out = open_memstream(&p->s->defines, &size);
+    for (int i = 0; out && i < count; i++) {
+        const char *name = gwb_source_definition(options[i]), *equals = name ? strchr(name, '=') : NULL;
+        if (equals)
+            add_alias(p, name, (size_t)(equals - name), equals + 1, strlen(equals + 1));
+        if (name)
+            fprintf(out, "#define %.*s %s\n", (int)strcspn(name, "="), name, equals ? equals + 1 : "1");
+    }
+    return out && fclose(out) == 0 ? 0 : gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
 }
 
 // Words that begin so make a thread wait for others of its block, or give up alone.
@@ -522,7 +531,9 @@ int gwb_source_parse(gwb_source **out, const char *text, const char *const *opti
         p->s = s;
         p->strings = s->strings;
         p->strings_end = p->strings + strings;
-        read_options(p, options, option_count);
+        rc = read_options(p, options, option_count);
+    }
+    if (rc >= 0) {
         gwb_source_clean(s, read_directive, p);
         rc = parse(p);
     }
@@ -542,6 +553,7 @@ void gwb_source_free(gwb_source *s)
         free(s->list[i].params);
     free(s->list);
     free(s->strings);
+    free(s->defines);
     free(s->clean);
     free(s->text);
     free(s);

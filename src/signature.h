@@ -65,13 +65,15 @@ typedef struct gwb_source {
     int count;
     bool waits;                 // something outside the kernels' bodies waits for other threads
     bool includes;              // includes a file that is not gpuwb's own
+    char *defines;              // `#define` lines for the options' definitions: given as options they would change the compiler's own headers too
     void *strings;              // memory of the names and texts
 } gwb_source;
 
-// Reads `text`; `options` may define types ("-DT=float"). On success *out is the caller's until gwb_source_free. Thread-safe.
+// Reads `text`; `options` may define macros ("-DT=float"). On success *out is the caller's until gwb_source_free. Thread-safe.
 // GWB_COMPILE where a signature cannot be understood or is no kernel that can be called from outside. Messages call the text kernel.cu.
 int gwb_source_parse(gwb_source **out, const char *text, const char *const *options, int option_count);
 void gwb_source_free(gwb_source *s);
+const char *gwb_source_definition(const char *option);  // "T=float" of "-DT=float"; NULL where the option defines nothing
 int gwb_source_line(const gwb_source *s, size_t at);    // from 1
 
 // Makes s->clean of s->text; `directive` hears of each preprocessor line. In its place the clean text has one of the marks, or spaces.
@@ -95,7 +97,8 @@ typedef struct gwb_edits {
 void gwb_edits_add(gwb_edits *e, size_t at, size_t removed, const char *format, ...) __attribute__((format(printf, 4, 5)));
 // Blanks `static`, `inline` and `extern "C"` before a signature's `__global__`, for a device that says itself how the function is linked.
 void gwb_edits_unlink(gwb_edits *e, const gwb_source *s, const gwb_signature *f);
-// The text between `head` and `tail` with all changes, the caller's to free; frees the list. NULL with the error set.
+// The text with all changes, behind `head`, the definitions and a #line, and before `tail`; the caller's to free. Frees the list. NULL with the error
+// set.
 char *gwb_edits_apply(gwb_edits *e, const gwb_source *s, const char *head, const char *tail);
 
 #endif

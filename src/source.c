@@ -204,14 +204,15 @@ static int earlier_first(const void *x, const void *y)
 
 char *gwb_edits_apply(gwb_edits *e, const gwb_source *s, const char *head, const char *tail)
 {
-    size_t size = strlen(head) + s->size + strlen(tail) + 1;
+    static const char line[] = "#line 1 \"kernel.cu\"\n";
+    size_t size = strlen(head) + strlen(s->defines) + sizeof line + s->size + strlen(tail) + 1;
     for (int i = 0; i < e->count; i++)
         size += strlen(e->list[i].text);
     char *out = e->failed ? NULL : malloc(size), *to = out;
     if (out) {
         size_t from = 0;
         qsort(e->list, (size_t)e->count, sizeof *e->list, earlier_first);
-        to = stpcpy(to, head);
+        to = stpcpy(stpcpy(stpcpy(to, head), s->defines), line);
         for (int i = 0; i < e->count; i++) {
             to = (char *)mempcpy(to, s->text + from, e->list[i].at - from);
             to = stpcpy(to, e->list[i].text);

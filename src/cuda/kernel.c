@@ -40,7 +40,7 @@ static char *write_text(const gwb_source *s)
             if (f->params[k].kind == GWB_PARAM_STRUCT)
                 gwb_edits_add(&e, f->end, 0, " extern \"C\" { __device__ char gwb_size_%s_%d[sizeof(%s)]; }", f->name, k, f->params[k].type);
     }
-    return gwb_edits_apply(&e, s, "#include \"prelude.h\"\n#line 1 \"kernel.cu\"\n", "\n");
+    return gwb_edits_apply(&e, s, "#include \"prelude.h\"\n", "\n");
 }
 
 static bool mentions(const gwb_kernel_job *job, const char *word)
@@ -58,7 +58,8 @@ static int compile(gwb_device *d, const gwb_kernel_job *job, const char *text, v
     int count = 0, rc = options ? gwb_nvrtc_arch(d->info.major, d->info.minor, arch) : gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
     if (rc >= 0) {
         for (int i = 0; i < job->option_count; i++)
-            options[count++] = job->options[i];
+            if (!gwb_source_definition(job->options[i]))
+                options[count++] = job->options[i];
         if (!mentions(job, "fmad") && !mentions(job, "use_fast_math"))
             options[count++] = "--fmad=false";      // the same bits as on the host device
         if (!mentions(job, "-std="))

@@ -93,12 +93,12 @@ static int take_options(const gwb_kernel_job *job, host_options *o)
                                           "--extra-device-vectorization", "-w", "--disable-warnings", "--Ofast-compile=", "-Ofc=", "-dopt", "--dopt=",
                                           "--split-compile=", "-arch=", "--gpu-architecture="};
     static const struct { const char *nvrtc, *cc; } passed[] = {
-        {"-D", "-D"}, {"--define-macro=", "-D"}, {"-U", "-U"}, {"--undefine-macro=", "-U"}, {"-I", "-I"}, {"--include-path=", "-I"}, {"-std=", "-std="},
+        {"-U", "-U"}, {"--undefine-macro=", "-U"}, {"-I", "-I"}, {"--include-path=", "-I"}, {"-std=", "-std="},
         {"--std=", "-std="},
     };
     char *to = o->text, *const end = o->text + sizeof o->text;
     for (int i = 0; i < job->option_count; i++) {
-        bool known = false;
+        bool known = gwb_source_definition(job->options[i]) != NULL;     // in the text already
         for (size_t k = 0; k < sizeof ignored / sizeof *ignored && !known; k++) {
             const size_t n = strlen(ignored[k]);
             known = ignored[k][n - 1] == '=' ? strncmp(job->options[i], ignored[k], n) == 0 : strcmp(job->options[i], ignored[k]) == 0;
@@ -190,7 +190,7 @@ static void edit_entry(const gwb_source *s, const gwb_signature *f, gwb_edits *e
 // The whole text for the compiler, the caller's to free; NULL with the error set.
 static char *write_text(const gwb_source *s)
 {
-    static const char head[] = "#include \"host_cuda.h\"\n#line 1 \"kernel.cu\"\n";
+    static const char head[] = "#include \"host_cuda.h\"\n";
     char tail[160] = "\n";
     gwb_edits e = {0};
     bool dynamic = false;
