@@ -1,0 +1,84 @@
+-- SPDX-License-Identifier: MIT
+-- What the specs of kernels share: whether there is a compiler, numbers by formula, and a trial of all sources on the cuda device without a GPU.
+local gpu = require "gpuwb"
+local helper = require "tests.helper"
+local C = require("gpuwb.cdef").C
+
+local kernels = {}
+
+-- Whether the host device can compile kernels.
+function kernels.compiler_at_hand()
+    return select(2, helper.run("command -v ${CC:-cc} || command -v gcc || command -v clang")) == 0
+end
+
+-- n whole numbers below `most` (default 1000).
+function kernels.numbers(n, most, seed)
+    local random, list = helper.random(seed), {}
+    for i = 1, n do
+        list[i] = random(most or 1000)
+    end
+    return list
+end
+
+-- gpu.kernel that adds its source to a list.
+function kernels.recorder(sources)
+    return function(source, opts)
+        sources[#sources + 1] = {source = source, opts = opts}
+        return gpu.kernel(source, opts)
+    end
+end
+
+-- A folder with a libcuda.so.1 that needs no GPU; nil where it cannot be made. To be removed.
+function kernels.fake_driver()
+    local _, found = helper.run("test -f tests/c/fake_driver.c && command -v ${CC:-cc}")
+    if found ~= 0 then
+        return nil
+    end
+    local folder = helper.run("mktemp -d"):match("[^\n]+")
+    local out, status = helper.run("${CC:-cc} -std=gnu11 -D_GNU_SOURCE= -O1 -fPIC -shared -pthread -ffp-contract=off -fvisibility=hidden -Isrc -Ikernels "
+        .. "tests/c/fake_driver.c tests/c/fake_rest.c -o " .. folder .. "/libcuda.so.1 -lm")
+    assert(status == 0, out)
+    return folder
+end
+
+local function quoted(list)
+    local out = {}
+    for _, v in ipairs(list or {}) do
+        out[#out + 1] = ("%q"):format(v)
+    end
+    return table.concat(out, ", ")
+end
+
+local function pairs_of(t)
+    local out = {}
+    for key, value in pairs(t or {}) do
+        out[#out + 1] = ("%s = %s"):format(key, type(value) == "string" and ("%q"):format(value) or tostring(value))
+    end
+    return table.concat(out, ", ")
+end
+
+-- Compiles every source by NVRTC for sm_90 as the cuda device does, which finds the names and sizes in the result. Gives what the kernels print as, or
+-- nil where NVRTC, the checkout or a C compiler is missing.
+function kernels.try_on_cuda(sources)
+    local folder = C.gwb_nvrtc_version() > 0 and kernels.fake_driver()
+    if not folder then
+        return nil
+    end
+    local script = {}
+    for _, s in ipairs(sources) do
+        script[#script + 1] = ("print(gpu.kernel(%q, {options = {%s}, defines = {%s}}))"):format(s.source, quoted(s.opts and s.opts.options),
+            pairs_of(s.opts and s.opts.defines))
+    end
+    local file = assert(io.open(folder .. "/all.lua", "w"))
+    file:write(table.concat(script, "\n"))
+    file:close()
+    local out, status = helper.run(("env -u GPUWB_DEVICE -u CUDA_VISIBLE_DEVICES LD_LIBRARY_PATH=%s %s --device cuda:0 %s/all.lua"):format(folder,
+        helper.command(), folder))
+    helper.run("rm -rf " .. folder)
+    assert(status == 0, out)
+    local count = select(2, out:gsub("kernel on cuda:0", ""))
+    assert(count == #sources, out)
+    return out
+end
+
+return kernels
