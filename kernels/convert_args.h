@@ -115,6 +115,8 @@ typedef struct gwb_convert_args {
     gwb_taps up_x, up_y;        // source chroma to pixels
     gwb_taps down_x, down_y;    // source chroma to destination chroma
     gwb_taps alpha_x, alpha_y;  // pixels to destination chroma, for blending
+    uint32_t quarter_x[2][3], quarter_y[2][3];      // yuv420.h: weights of the chroma samples before, at and behind, for even and odd pixels, in quarters
+    int32_t quick;              // 1: yuv420.h does it
     gwb_mix mix;                // with light.on: from R G B in 0..1
     gwb_mix source_mix;         // with light.on: from source codes to R G B in 0..1
     gwb_light light;

@@ -19,31 +19,31 @@
     _(convert_tile, gwb_convert_tile_args, 32, 8) \
     _(reduce, gwb_reduce_args, 256, 1)
 
-// What a cuda device runs in place of convert_tile where both sides are one of these: a kernel each, gwb_tile_…. Kind and shape (convert_args.h) of the
-// source, kind and shape of the destination.
-#define GWB_TILES_FROM(_, kind, shape) \
-    _(kind, shape, U8, 3) \
-    _(kind, shape, U8, 4) \
-    _(kind, shape, U8, PLANES) \
-    _(kind, shape, F32, PLANES)
+// What a cuda device runs in place of convert_tile where both sides are one of these: a kernel each, of gwb_FUNCTION_at. Function, kind and shape
+// (convert_args.h) of the source, kind and shape of the destination.
+#define GWB_TILES_FROM(_, fn, kind, shape) \
+    _(fn, kind, shape, U8, 3) \
+    _(fn, kind, shape, U8, 4) \
+    _(fn, kind, shape, U8, PLANES) \
+    _(fn, kind, shape, F32, PLANES)
 #define GWB_TILES(_) \
-    GWB_TILES_FROM(_, U8, 420_PAIRS) \
-    GWB_TILES_FROM(_, U8, 420) \
-    GWB_TILES_FROM(_, U8, PLANES) \
-    GWB_TILES_FROM(_, U8, 3) \
-    GWB_TILES_FROM(_, U8, 4) \
-    GWB_TILES_FROM(_, U16, 420_PAIRS) \
-    _(U8, 3, U8, 420_PAIRS) \
-    _(U8, 3, U8, 420) \
-    _(U8, 4, U8, 420_PAIRS) \
-    _(U8, 4, U8, 420) \
-    _(U8, PLANES, U8, 420_PAIRS) \
-    _(U8, PLANES, U8, 420) \
-    _(U8, 420_PAIRS, U8, 420) \
-    _(U8, 420, U8, 420_PAIRS) \
-    _(U16, 420_PAIRS, U8, 420_PAIRS)
+    GWB_TILES_FROM(_, yuv420, U8, 420_PAIRS) \
+    GWB_TILES_FROM(_, yuv420, U8, 420) \
+    GWB_TILES_FROM(_, yuv420, U16, 420_PAIRS) \
+    GWB_TILES_FROM(_, convert_tile, U8, PLANES) \
+    GWB_TILES_FROM(_, convert_tile, U8, 3) \
+    GWB_TILES_FROM(_, convert_tile, U8, 4) \
+    _(convert_tile, U8, 3, U8, 420_PAIRS) \
+    _(convert_tile, U8, 3, U8, 420) \
+    _(convert_tile, U8, 4, U8, 420_PAIRS) \
+    _(convert_tile, U8, 4, U8, 420) \
+    _(convert_tile, U8, PLANES, U8, 420_PAIRS) \
+    _(convert_tile, U8, PLANES, U8, 420) \
+    _(convert_tile, U8, 420_PAIRS, U8, 420) \
+    _(convert_tile, U8, 420, U8, 420_PAIRS) \
+    _(convert_tile, U16, 420_PAIRS, U8, 420_PAIRS)
 
-#define GWB_TILE_ID(sk, ss, dk, ds) GWB_TILE_##sk##_##ss##_##dk##_##ds,
+#define GWB_TILE_ID(fn, sk, ss, dk, ds) GWB_TILE_##sk##_##ss##_##dk##_##ds,
 enum { GWB_TILES(GWB_TILE_ID) GWB_TILE_COUNT };
 #undef GWB_TILE_ID
 

@@ -5,17 +5,22 @@
 
 #include "load.h"
 
-// The code of a value: rounded half up, cut to 0..limit; NaN is 0.
-GWB_FN uint32_t gwb_code(float value, float limit)
+// The code of a value in the low 16 bits: rounded half up, cut to 0..limit; NaN is 0. What is above them is any.
+GWB_FN uint32_t gwb_code_bits(float value, float limit)
 {
+#if defined(__CUDACC__)     // the same, without comparisons and the slow conversion
+    return gwb_float_bits(__fadd_rd(fminf(fmaxf(value + 0.5f, 0.0f), limit), 8388608.0f));
+#else
     float v = value + 0.5f;
     v = v > 0.0f ? v : 0.0f;
     v = v < limit ? v : limit;
-#if defined(__CUDACC__)
-    return gwb_float_bits(__fadd_rd(v, 8388608.0f)) & 0xffff;   // the same, without the slow conversion
-#else
     return (uint32_t)(int)v;
 #endif
+}
+
+GWB_FN uint32_t gwb_code(float value, float limit)
+{
+    return gwb_code_bits(value, limit) & 0xffff;
 }
 
 // Stores sample x of the row that begins at `row`. Not for samples that share a word.

@@ -275,6 +275,34 @@ static void plan_tiles(gwb_convert_args *a, const gwb_format_info *fd, const gwb
     }
 }
 
+// Weights in quarters of the samples before, at and behind an even and an odd output; false where they are no such.
+static bool in_quarters(const gwb_taps *t, uint32_t quarter[2][3])
+{
+    for (int p = 0; p < 2; p++)
+        for (int i = 0; i < t->count; i++) {
+            const float w = 4 * t->weight[p][i];
+            const int at = t->base[p] + i + 1;
+            if (w != 0 && (at < 0 || at > 2 || w != (float)(int)w))
+                return false;
+            if (w != 0)
+                quarter[p][at] += (uint32_t)w;
+        }
+    return true;
+}
+
+// Says where yuv420.h gives the same: YUV of up to 12 bits to RGB by a matrix whose rows differ in chroma alone.
+static void plan_quick(gwb_convert_args *a)
+{
+    const gwb_mix *m = &a->mix;
+    const bool rgb = (a->dst_kind == GWB_SAMPLE_U8 || a->dst_kind == GWB_SAMPLE_F32) &&
+        (a->dst_shape == GWB_SHAPE_PLANES || (a->dst_kind == GWB_SAMPLE_U8 && (a->dst_shape == GWB_SHAPE_3 || a->dst_shape == GWB_SHAPE_4)));
+    const bool video = is_420(a->src_shape) && (a->src_kind == GWB_SAMPLE_U8 || (a->src_kind == GWB_SAMPLE_U16 && a->src_shape == GWB_SHAPE_420_PAIRS)) &&
+        a->src[0].mask < 4096 && a->up_x.phase_bits == 1 && a->up_y.phase_bits == 1;
+    const bool plain = m->m[0][1] == 0 && m->m[2][2] == 0 && m->m[1][0] == m->m[0][0] && m->m[2][0] == m->m[0][0] && !m->diagonal && a->luma_needs == 7;
+    const bool whole = m->from[0] == (float)(int)m->from[0] && m->from[1] == (float)(int)m->from[1] && m->from[2] == m->from[1];
+    a->quick = rgb && video && plain && whole && in_quarters(&a->up_x, a->quarter_x) && in_quarters(&a->up_y, a->quarter_y);
+}
+
 // ---- all of it
 
 int gwb_convert_plan(gwb_convert_args *a, const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params)
@@ -342,5 +370,6 @@ int gwb_convert_plan(gwb_convert_args *a, const gwb_image *dst, const gwb_image 
         a->src[3] = samples_of(src, 3);
     rc = blends ? plan_background(a, src, params->background) : 0;
     plan_tiles(a, fd, fs);
+    plan_quick(a);
     return rc;
 }

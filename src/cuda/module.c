@@ -80,7 +80,7 @@ int gwb_cuda_module_open(gwb_device *d)
         rc = find_function(d, "gwb_" #name, &c->kernels[GWB_KERNEL_##name]);
     GWB_KERNELS(FIND)
 #undef FIND
-#define FIND(sk, ss, dk, ds) \
+#define FIND(fn, sk, ss, dk, ds) \
     if (rc >= 0) \
         rc = find_function(d, "gwb_tile_" #sk "_" #ss "_" #dk "_" #ds, &c->tiles[GWB_TILE_##sk##_##ss##_##dk##_##ds]);
     GWB_TILES(FIND)
@@ -126,8 +126,9 @@ CUresult gwb_cuda_start(gwb_queue *q, CUfunction function, unsigned gx, unsigned
 // The kernel made for a conversion's kinds and shapes, or the one for all.
 static CUfunction tile_of(const gwb_cuda_device *c, const gwb_convert_args *a)
 {
-#define PICK(sk, ss, dk, ds) \
-    if (a->src_kind == GWB_SAMPLE_##sk && a->src_shape == GWB_SHAPE_##ss && a->dst_kind == GWB_SAMPLE_##dk && a->dst_shape == GWB_SHAPE_##ds) \
+    const bool yuv420 = a->quick, convert_tile = !a->quick;
+#define PICK(fn, sk, ss, dk, ds) \
+    if (fn && a->src_kind == GWB_SAMPLE_##sk && a->src_shape == GWB_SHAPE_##ss && a->dst_kind == GWB_SAMPLE_##dk && a->dst_shape == GWB_SHAPE_##ds) \
         return c->tiles[GWB_TILE_##sk##_##ss##_##dk##_##ds];
     GWB_TILES(PICK)
 #undef PICK

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// 4:2:0 to R, G and B, four pixels of two rows a thread: the conversion that video asks for most, with as few instructions as it takes, since on a
+// GPU those and not the memory bound it. The bits are those of convert.h: chroma of 12 bits or less is resampled exactly, so in whole numbers as
+// well as in floats, sixteen times as large; and a product with a zero of the matrix changes no sum. src/convert_plan.c says where it holds.
+#ifndef GWB_KERNEL_YUV420_H
+#define GWB_KERNEL_YUV420_H
+
+#include "convert.h"
+#include "run.h"
+
+// Byte i of the result is byte (selector >> 4 * i & 7) of a (0..3) and b (4..7).
+GWB_FN uint32_t gwb_permute(uint32_t a, uint32_t b, uint32_t selector)
+{
+#if defined(__CUDACC__)
+    return __byte_perm(a, b, selector);
+#else
+    const uint64_t both = (uint64_t)b << 32 | a;
+    uint32_t r = 0;
+    for (int i = 0; i < 4; i++)
+        r |= (uint32_t)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+    return r;
+#endif
+}
+
+// Chroma samples x - 1 .. x + 2 of a row, x even: U in the low half of each word, V in the high half.
+GWB_FN void gwb_yuv420_chroma(const gwb_convert_args *a, int kind, int pairs, int x, int y, uint32_t c[4])
+{
+    const gwb_samples *u = &a->src[1], *v = &a->src[2];
+    const int last = a->up_x.last, before = x > 0 ? x - 1 : 0, behind = x + 2 <= last ? x + 2 : last;
+    const bool first = (a->quarter_x[0][0] | a->quarter_x[1][0]) != 0, end = (a->quarter_x[0][2] | a->quarter_x[1][2]) != 0;
+    c[0] = c[3] = 0;
+    if (kind == GWB_SAMPLE_U8 && pairs) {
+        const uint8_t *p = u->data - u->lane + y * u->step;
+        const uint32_t odd = u->lane ? 0x4041 : 0x4140, even = u->lane ? 0x4243 : 0x4342, w = *(const uint32_t *)(p + 2 * x);
+        c[1] = gwb_permute(w, 0, odd);
+        c[2] = gwb_permute(w, 0, even);
+        if (first)
+            c[0] = gwb_permute(*(const uint16_t *)(p + 2 * before), 0, odd);
+        if (end)
+            c[3] = gwb_permute(*(const uint16_t *)(p + 2 * behind), 0, odd);
+    } else if (kind == GWB_SAMPLE_U8) {
+        const uint8_t *pu = u->data + y * u->step, *pv = v->data + y * v->step;
+        const uint32_t w = *(const uint16_t *)(pu + x) | (uint32_t)*(const uint16_t *)(pv + x) << 16;
+        c[1] = w & 0x00ff00ff;
+        c[2] = w >> 8 & 0x00ff00ff;
+        if (first)
+            c[0] = pu[before] | (uint32_t)pv[before] << 16;
+        if (end)
+            c[3] = pu[behind] | (uint32_t)pv[behind] << 16;
+    } else {
+        const uint32_t *p = (const uint32_t *)(u->data - 2 * u->lane + y * u->step), mask = (uint32_t)u->mask * 0x10001;
+        uint32_t w[4];
+        gwb_load_words((const uint8_t *)(p + x), 8, w);
+        c[1] = w[0] >> u->shift & mask;
+        c[2] = w[1] >> u->shift & mask;
+        if (first)
+            c[0] = p[before] >> u->shift & mask;
+        if (end)
+            c[3] = p[behind] >> u->shift & mask;
+        if (u->lane)
+            for (int i = 0; i < 4; i++)
+                c[i] = c[i] >> 16 | c[i] << 16;
+    }
+}
+
+GWB_FN uint32_t gwb_code_bytes(const float v[4], float limit)
+{
+    return gwb_permute(gwb_permute(gwb_code_bits(v[0], limit), gwb_code_bits(v[1], limit), 0x0040),
+        gwb_permute(gwb_code_bits(v[2], limit), gwb_code_bits(v[3], limit), 0x0040), 0x5410);
+}
+
+// Four pixels of R, G and B to row y.
+GWB_FN void gwb_yuv420_store(const gwb_convert_args *a, int kind, int shape, int x, int y, float rgb[3][4])
+{
+    const gwb_samples *d = a->dst;
+    if (shape == GWB_SHAPE_PLANES) {
+        GWB_UNROLL
+        for (int i = 0; i < 3; i++) {
+            uint8_t *p = d[i].data + y * d[i].step + (int64_t)x * gwb_kind_size(kind);
+            if (kind == GWB_SAMPLE_U8)
+                *(uint32_t *)p = gwb_code_bytes(rgb[i], a->limit[i]);
+            else
+                gwb_store_run(kind, 4, p, d[i].shift, a->limit[i], rgb[i]);
+        }
+        return;
+    }
+    uint32_t component[3], lane[4];
+    GWB_UNROLL
+    for (int i = 0; i < 3; i++)
+        component[i] = gwb_code_bytes(rgb[i], a->limit[i]);
+    const uint32_t alpha = (uint32_t)a->alpha_fill * 0x01010101u;
+    GWB_UNROLL
+    for (int k = 0; k < 4; k++)
+        lane[k] = d[0].lane == k ? component[0] : d[1].lane == k ? component[1] : d[2].lane == k ? component[2] : alpha;
+    if (shape == GWB_SHAPE_3) {
+        uint32_t *p = (uint32_t *)(d[0].data - d[0].lane + y * d[0].step + 3 * (int64_t)x);
+        p[0] = gwb_permute(gwb_permute(lane[0], lane[1], 0x1040), lane[2], 0x3410);
+        p[1] = gwb_permute(gwb_permute(lane[1], lane[2], 0x2051), lane[0], 0x3610);
+        p[2] = gwb_permute(gwb_permute(lane[2], lane[0], 0x3072), lane[1], 0x3710);
+        return;
+    }
+    uint8_t *p = d[0].data - d[0].lane + y * d[0].step + 4 * (int64_t)x;
+    const uint32_t low = gwb_permute(lane[0], lane[1], 0x5140), low2 = gwb_permute(lane[2], lane[3], 0x5140);
+    const uint32_t high = gwb_permute(lane[0], lane[1], 0x7362), high2 = gwb_permute(lane[2], lane[3], 0x7362);
+    const uint32_t w[4] = {gwb_permute(low, low2, 0x5410), gwb_permute(low, low2, 0x7632), gwb_permute(high, high2, 0x5410), gwb_permute(high, high2, 0x7632)};
+    if (((uint64_t)p & 15) == 0) {
+        gwb_store_words(p, 16, w);
+        return;
+    }
+    GWB_UNROLL
+    for (int i = 0; i < 4; i++)
+        ((uint32_t *)p)[i] = w[i];
+}
+
+// A work item: a tile as in convert_tile.h, where the picture has all of it.
+GWB_FN void gwb_yuv420_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int tx, int y_in_band, int band)
+{
+    const int ty = band * GWB_BAND + y_in_band, x = tx * GWB_TILE_W, y = ty * GWB_TILE_H;
+    if (a->width - x < GWB_TILE_W || a->height - y < GWB_TILE_H)
+        return;
+    const int pairs = src_shape == GWB_SHAPE_420_PAIRS, size = gwb_kind_size(src_kind), last = a->up_y.last;
+    uint32_t luma[2][4], chroma[3][4];
+    GWB_UNROLL
+    for (int r = 0; r < 2; r++)
+        gwb_load_words(a->src[0].data + (y + r) * a->src[0].step + (int64_t)x * size, 4 * size, luma[r]);
+    gwb_yuv420_chroma(a, src_kind, pairs, x >> 1, ty > 0 ? ty - 1 : 0, chroma[0]);
+    gwb_yuv420_chroma(a, src_kind, pairs, x >> 1, ty, chroma[1]);
+    gwb_yuv420_chroma(a, src_kind, pairs, x >> 1, ty < last ? ty + 1 : last, chroma[2]);
+
+    const gwb_mix *m = &a->mix;
+    const float y_zero = 8388608.0f + m->from[0], u_zero = 8388608.0f + 16.0f * m->from[1], v_zero = 8388608.0f + 16.0f * m->from[2];
+    const float vr = m->m[0][2] * 0.0625f, ug = m->m[1][1] * 0.0625f, vg = m->m[1][2] * 0.0625f, ub = m->m[2][1] * 0.0625f;
+    GWB_UNROLL
+    for (int r = 0; r < 2; r++) {
+        uint32_t column[4];
+        GWB_UNROLL
+        for (int k = 0; k < 4; k++)
+            column[k] = a->quarter_y[r][0] * chroma[0][k] + a->quarter_y[r][1] * chroma[1][k] + a->quarter_y[r][2] * chroma[2][k];
+        float rgb[3][4];
+        GWB_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const uint32_t *w = a->quarter_x[k & 1], *c = column + k / 2, uv = w[0] * c[0] + w[1] * c[1] + w[2] * c[2];
+            const uint32_t code = src_kind == GWB_SAMPLE_U8 ? luma[r][0] >> 8 * k & 255 : (luma[r][k / 2] >> 16 * (k & 1) & 0xffff) >> a->src[0].shift & (uint32_t)a->src[0].mask;
+            const float u = gwb_float_from_bits(0x4b000000 | (uv & 0xffff)) - u_zero, v = gwb_float_from_bits(0x4b000000 | uv >> 16) - v_zero;
+            const float luminance = m->m[0][0] * (gwb_float_from_bits(0x4b000000 | code) - y_zero);
+            rgb[0][k] = (luminance + vr * v) + m->to[0];
+            rgb[1][k] = ((luminance + ug * u) + vg * v) + m->to[1];
+            rgb[2][k] = (luminance + ub * u) + m->to[2];
+        }
+        gwb_yuv420_store(a, dst_kind, dst_shape, x, y + r, rgb);
+    }
+}
+
+#endif
