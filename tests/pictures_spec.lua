@@ -136,6 +136,7 @@ helper.each_device(function()
             for _, part in ipairs {1, math.ceil(#file / 10), math.floor(#file / 2)} do
                 raises("BAD_FILE", "truncated", gpu.decode, file:sub(1, -1 - part))
             end
+            raises("BAD_FILE", "before its pixels", gpu.decode, file:sub(1, 100), {strict = false})
             local img, warning = gpu.decode(file:sub(1, -3), {strict = false})
             assert.same({17, 9}, {img.width, img.height})
             assert.truthy(warning:find("truncated", 1, true))

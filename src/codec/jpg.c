@@ -8,6 +8,7 @@ typedef struct facts {
     int coding;                 // the SOF marker; 0: none yet
     int precision, width, height, components;
     bool adobe, complete;
+    bool pixels;                // a scan begins
     bool bad_codes;             // Huffman tables that stb_image would write past its own
     int orientation;
 } facts;
@@ -83,6 +84,8 @@ static void walk(const uint8_t *b, int64_t size, facts *f)
             f->orientation = exif_orientation(p, length - 2);
         } else if (marker == 0xee && length >= 14 && memcmp(p, "Adobe", 5) == 0) {
             f->adobe = true;
+        } else if (marker == 0xda) {
+            f->pixels = true;
         }
         at += length;
     }
@@ -92,7 +95,7 @@ int gwb_jpg_decode(const gwb_input *in, gwb_picture *out)
 {
     facts f = {0};
     walk(in->bytes, in->size, &f);
-    if (!f.coding) return gwb_refuse(in, GWB_BAD_FILE, "truncated or damaged JPEG: it ends before its picture begins");
+    if (!f.coding || !(f.pixels || f.complete)) return gwb_refuse(in, GWB_BAD_FILE, "truncated JPEG: it ends before its pixels begin");
     if (f.coding == 0xc3) return gwb_refuse(in, GWB_UNSUPPORTED, "a lossless JPEG (only baseline and progressive ones are read)");
     if (f.coding >= 0xc5 && f.coding <= 0xc7) {
         return gwb_refuse(in, GWB_UNSUPPORTED, "a hierarchical JPEG (only baseline and progressive ones are read)");
