@@ -63,10 +63,20 @@ GWB_FN void gwb_yuv420_chroma(const gwb_convert_args *a, int kind, int pairs, in
     }
 }
 
-GWB_FN uint32_t gwb_code_bytes(const float v[4], float limit)
+// The codes 0..255 of four values: rounded half up, cut; NaN is 0.
+GWB_FN uint32_t gwb_code_bytes(const float v[4])
 {
-    return gwb_permute(gwb_permute(gwb_code_bits(v[0], limit), gwb_code_bits(v[1], limit), 0x0040),
-        gwb_permute(gwb_code_bits(v[2], limit), gwb_code_bits(v[3], limit), 0x0040), 0x5410);
+#if defined(__CUDACC__)
+    uint32_t low, all;
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(low) : "r"(__float2int_rd(v[3] + 0.5f)), "r"(__float2int_rd(v[2] + 0.5f)));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(__float2int_rd(v[1] + 0.5f)), "r"(__float2int_rd(v[0] + 0.5f)), "r"(low));
+    return all;
+#else
+    uint32_t r = 0;
+    for (int i = 0; i < 4; i++)
+        r |= gwb_code_bits(v[i], 255.0f) << 8 * i;
+    return r;
+#endif
 }
 
 // Four pixels of R, G and B to row y.
@@ -78,7 +88,7 @@ GWB_FN void gwb_yuv420_store(const gwb_convert_args *a, int kind, int shape, int
         for (int i = 0; i < 3; i++) {
             uint8_t *p = d[i].data + y * d[i].step + (int64_t)x * gwb_kind_size(kind);
             if (kind == GWB_SAMPLE_U8)
-                *(uint32_t *)p = gwb_code_bytes(rgb[i], a->limit[i]);
+                *(uint32_t *)p = gwb_code_bytes(rgb[i]);
             else
                 gwb_store_run(kind, 4, p, d[i].shift, a->limit[i], rgb[i]);
         }
@@ -87,7 +97,7 @@ GWB_FN void gwb_yuv420_store(const gwb_convert_args *a, int kind, int shape, int
     uint32_t component[3], lane[4];
     GWB_UNROLL
     for (int i = 0; i < 3; i++)
-        component[i] = gwb_code_bytes(rgb[i], a->limit[i]);
+        component[i] = gwb_code_bytes(rgb[i]);
     const uint32_t alpha = (uint32_t)a->alpha_fill * 0x01010101u;
     GWB_UNROLL
     for (int k = 0; k < 4; k++)
@@ -140,9 +150,12 @@ GWB_FN void gwb_yuv420_at(const gwb_convert_args *a, int src_kind, int src_shape
         GWB_UNROLL
         for (int k = 0; k < 4; k++) {
             const uint32_t *w = a->quarter_x[k & 1], *c = column + k / 2, uv = w[0] * c[0] + w[1] * c[1] + w[2] * c[2];
-            const uint32_t code = src_kind == GWB_SAMPLE_U8 ? luma[r][0] >> 8 * k & 255 : (luma[r][k / 2] >> 16 * (k & 1) & 0xffff) >> a->src[0].shift & (uint32_t)a->src[0].mask;
-            const float u = gwb_float_from_bits(0x4b000000 | (uv & 0xffff)) - u_zero, v = gwb_float_from_bits(0x4b000000 | uv >> 16) - v_zero;
-            const float luminance = m->m[0][0] * (gwb_float_from_bits(0x4b000000 | code) - y_zero);
+            // 2^23 + n as a float, for n of a byte or of a half
+            const uint32_t code = src_kind == GWB_SAMPLE_U8 ? gwb_permute(luma[r][0], 0x4b000000, 0x7650 | k)
+                : 0x4b000000 | ((luma[r][k / 2] >> 16 * (k & 1) & 0xffff) >> a->src[0].shift & (uint32_t)a->src[0].mask);
+            const float u = gwb_float_from_bits(gwb_permute(uv, 0x4b000000, 0x7610)) - u_zero;
+            const float v = gwb_float_from_bits(gwb_permute(uv, 0x4b000000, 0x7632)) - v_zero;
+            const float luminance = m->m[0][0] * (gwb_float_from_bits(code) - y_zero);
             rgb[0][k] = (luminance + vr * v) + m->to[0];
             rgb[1][k] = ((luminance + ug * u) + vg * v) + m->to[1];
             rgb[2][k] = (luminance + ub * u) + m->to[2];
