@@ -14,9 +14,9 @@ describe("the cuda device on a fake driver", function()
     end
 
     local folder
-    local function gpuwb(env, rest)
-        return helper.run(("env -u GPUWB_DEVICE -u GPUWB_TEST_DEVICE -u CUDA_VISIBLE_DEVICES LD_LIBRARY_PATH=%s %s %s %s"):format(folder, env,
-            helper.command(), rest))
+    local function gpuwb(env, rest)     -- os.exit leaves events to the driver, which a leak checker cannot know
+        return helper.run(("env -u GPUWB_DEVICE -u GPUWB_TEST_DEVICE -u CUDA_VISIBLE_DEVICES ASAN_OPTIONS=detect_leaks=0 LD_LIBRARY_PATH=%s %s %s %s")
+            :format(folder, env, helper.command(), rest))
     end
 
     setup(function()
