@@ -469,8 +469,8 @@ void gwb_buf_lose(gwb_device *dev)
         b->bytes = 0;
     }
     for (int i = 0; i < gwb_device_count(); i++)
-        if (gwb_device_pool(i))
-            lose_cached(gwb_device_pool(i), dev);
+        if (gwb_device_peek(i)->pool)
+            lose_cached(gwb_device_peek(i)->pool, dev);
 }
 
 // ---- figures

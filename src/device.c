@@ -157,14 +157,9 @@ int gwb_device_use(int device)
     return 0;
 }
 
-unsigned gwb_device_epoch(int position)
+gwb_device *gwb_device_peek(int position)
 {
-    return devices[position].epoch;
-}
-
-struct gwb_pool *gwb_device_pool(int position)
-{
-    return devices[position].pool;
+    return &devices[position];
 }
 
 int gwb_reset(int device)

@@ -77,7 +77,7 @@ typedef struct gwb_device_ops {
     int (*queue_after)(gwb_queue *q, gwb_queue *other, uint64_t seq);   // later operations of q run after `seq` of other, whichever device has that
 
     int (*event_open)(gwb_event *e, gwb_device *d);                 // sets handle
-    void (*event_close)(gwb_event *e);
+    void (*event_close)(gwb_event *e);                              // also of a lost event: what this process has of it
     int (*event_record)(gwb_event *e, gwb_queue *q);                // enqueues
     int (*event_after)(gwb_queue *q, const gwb_event *e);           // later operations of q (of this device) run after e (of this device)
     int (*event_query)(const gwb_event *e);                         // 1 reached, 0 not
@@ -90,7 +90,7 @@ typedef struct gwb_device_ops {
     int (*call)(gwb_queue *q, void (*fn)(void *), void *arg);       // enqueues a call on a thread of the device's own; fn calls nothing of gpuwb
 
     int (*kernel_open)(gwb_device *d, const gwb_kernel_job *job, void **module);    // compiles or takes from the cache, without gwb_lock; waits
-    void (*kernel_close)(gwb_device *d, void *module);              // nothing runs in it any more
+    void (*kernel_close)(gwb_device *d, void *module, bool lost);   // nothing runs in it any more; lost: the device was reset since it was opened
     int (*kernel_launch)(gwb_queue *q, const gwb_kernel_run *run);  // enqueues
 
     void (*reset)(gwb_device *d);   // gives up all that `open` made: memory, queues, events and modules of the device are gone; d->impl is NULL then
@@ -115,8 +115,7 @@ void gwb_unlock(void);
 gwb_device *gwb_device_at(int position);        // NULL with the error set where there is none; opens it
 bool gwb_devices_found(void);                   // the devices were looked for, so there may be work
 void gwb_device_settle(int position);           // waits for the work of a device that was opened; says nothing of errors
-unsigned gwb_device_epoch(int position);        // these two do not open it
-struct gwb_pool *gwb_device_pool(int position); // NULL where it has none
+gwb_device *gwb_device_peek(int position);      // one of the list, which stays closed where it is
 gwb_device *gwb_device_default(void);           // the current one, open; NULL with the error set
 
 // src/host/host.c

@@ -32,8 +32,8 @@ static gwb_kernel *closing;     // closed, with launches under way; under gwb_lo
 // Under gwb_lock.
 static void unload(gwb_kernel *k)
 {
-    if (k->module && k->epoch == k->dev->epoch)     // else it went with the device
-        k->dev->ops->kernel_close(k->dev, k->module);
+    if (k->module)
+        k->dev->ops->kernel_close(k->dev, k->module, k->epoch != k->dev->epoch);
     if (k->uses)
         gwb_buf_release(k->uses);
     gwb_source_free(k->source);
@@ -76,11 +76,15 @@ void gwb_kernel_close(gwb_kernel *k)
 static int load(gwb_kernel *k, gwb_bytes *log)
 {
     const gwb_kernel_job job = {.source = k->source, .options = (const char *const *)k->options, .option_count = k->option_count, .log = log};
-    k->module = NULL;
-    const int rc = k->dev->ops->kernel_open(k->dev, &job, &k->module);
-    if (rc >= 0)
-        k->epoch = k->dev->epoch;
-    return rc;
+    void *module = NULL;
+    const int rc = k->dev->ops->kernel_open(k->dev, &job, &module);
+    if (rc < 0)
+        return rc;
+    if (k->module)
+        k->dev->ops->kernel_close(k->dev, k->module, true);
+    k->module = module;
+    k->epoch = k->dev->epoch;
+    return 0;
 }
 
 // The device was reset: its modules went with it, and the record of launches.

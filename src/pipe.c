@@ -101,7 +101,7 @@ static bool same_source(const gwb_plan *plan, const gwb_image *src, const int32_
     const gwb_image *p = &plan->src;
     return p->format == src->format && p->width == src->width && p->height == src->height && p->matrix == src->matrix && p->range == src->range &&
            p->siting == src->siting && p->transfer == src->transfer && p->primaries == src->primaries && plan->device == src->plane[0]->device &&
-           plan->epoch == gwb_device_epoch(plan->device) &&
+           plan->epoch == gwb_device_peek(plan->device)->epoch &&
            memcmp(plan->crop, crop ? crop : all, sizeof plan->crop) == 0;
 }
 

@@ -767,7 +767,7 @@ int gwb_pipe_make_plan(const gwb_pipe *pipe, const gwb_image *src, const int32_t
     memset(plan, 0, sizeof *plan);
     plan->src = *src;
     plan->device = src->plane[0]->device;
-    plan->epoch = gwb_device_epoch(plan->device);
+    plan->epoch = gwb_device_peek(plan->device)->epoch;
     plan->passes = 1;
     state s = {.plan = plan, .pass = &plan->pass[0]};
     if (src->width == 0 || src->height == 0)

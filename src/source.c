@@ -211,7 +211,8 @@ char *gwb_edits_apply(gwb_edits *e, const gwb_source *s, const char *head, const
     char *out = e->failed ? NULL : malloc(size), *to = out;
     if (out) {
         size_t from = 0;
-        qsort(e->list, (size_t)e->count, sizeof *e->list, earlier_first);
+        if (e->count > 0)
+            qsort(e->list, (size_t)e->count, sizeof *e->list, earlier_first);
         to = stpcpy(stpcpy(stpcpy(to, head), s->defines), line);
         for (int i = 0; i < e->count; i++) {
             to = (char *)mempcpy(to, s->text + from, e->list[i].at - from);

@@ -293,7 +293,7 @@ int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *s, int write)
 // The device was reset after the event was recorded: what it had there is gone.
 static bool event_lost(const gwb_event *e)
 {
-    return e->handle && gwb_device_epoch(e->device) != e->epoch;
+    return e->handle && gwb_device_peek(e->device)->epoch != e->epoch;
 }
 
 static int check_event(const gwb_event *e)
@@ -316,8 +316,8 @@ void gwb_event_close(gwb_event *e)
     if (!e || e->tag != GWB_EVENT_TAG)
         return;
     gwb_lock();
-    if (e->handle && !event_lost(e))
-        gwb_device_at(e->device)->ops->event_close(e);
+    if (e->handle)
+        gwb_device_peek(e->device)->ops->event_close(e);
     *e = (gwb_event){0};
     gwb_unlock();
 }
@@ -325,7 +325,9 @@ void gwb_event_close(gwb_event *e)
 int gwb_event_record(gwb_event *e, const gwb_stream *s)
 {
     if (e && e->tag == GWB_EVENT_TAG && event_lost(e)) {
-        e->handle = NULL;
+        gwb_lock();
+        gwb_device_peek(e->device)->ops->event_close(e);
+        gwb_unlock();
         e->recorded = 0;
     }
     int rc = check_event(e);

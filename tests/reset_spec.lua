@@ -3,12 +3,9 @@
 local gpu = require "gpuwb"
 local ffi = require "ffi"
 local helper = require "tests.helper"
+local kernels = require "tests.kernels"
 local raises = helper.raises
 local C = require("gpuwb.cdef").C
-
-local function compiler_at_hand()
-    return select(2, helper.run("command -v ${CC:-cc} || command -v gcc || command -v clang")) == 0
-end
 
 helper.each_device(function(name)
     describe("gpu.reset", function()
@@ -78,7 +75,7 @@ helper.each_device(function(name)
         end)
 
         it("loads kernels and pipelines again when they are next used", function()
-            if name == "host" and not compiler_at_hand() then
+            if name == "host" and not kernels.compiler_at_hand() then
                 pending("needs a compiler")
                 return
             end
@@ -108,13 +105,7 @@ describe("after a kernel has failed on cuda", function()
     setup(function()
         local devices = helper.devices()
         real = devices[#devices] ~= "host"
-        local _, found = helper.run("test -f tests/c/fake_driver.c && command -v ${CC:-cc}")
-        if not real and found == 0 then
-            folder = helper.run("mktemp -d"):match("[^\n]+")
-            local out, status = helper.run("${CC:-cc} -std=gnu11 -D_GNU_SOURCE= -O1 -fPIC -shared -pthread -ffp-contract=off -fvisibility=hidden -Isrc "
-                .. "-Ikernels tests/c/fake_driver.c tests/c/fake_rest.c -o " .. folder .. "/libcuda.so.1 -lm")
-            assert(status == 0, out)
-        end
+        folder = not real and kernels.fake_driver() or nil
     end)
     teardown(function()
         if folder then
@@ -123,8 +114,8 @@ describe("after a kernel has failed on cuda", function()
     end)
 
     local function run(env, script)
-        return helper.run(("env -u GPUWB_DEVICE -u CUDA_VISIBLE_DEVICES %s %s %s --device cuda:0 -e '%s'"):format(folder and "LD_LIBRARY_PATH=" .. folder or "",
-            env, helper.command(), script))
+        return helper.run(("env -u GPUWB_DEVICE -u CUDA_VISIBLE_DEVICES %s %s %s --device cuda:0 -e '%s'"):format(
+            folder and "ASAN_OPTIONS=detect_leaks=0 LD_LIBRARY_PATH=" .. folder or "", env, helper.command(), script))
     end
 
     -- On the fake driver a launch of `bad` is a fault; on a real one it writes to an address that is nobody's.

@@ -86,7 +86,7 @@ int gwb_cuda_sleep(gwb_queue *q, double ms);
 
 // kernel.c
 int gwb_cuda_kernel_open(gwb_device *d, const gwb_kernel_job *job, void **module);
-void gwb_cuda_kernel_close(gwb_device *d, void *module);
+void gwb_cuda_kernel_close(gwb_device *d, void *module, bool lost);
 int gwb_cuda_kernel_launch(gwb_queue *q, const gwb_kernel_run *run);
 void gwb_cuda_note(gwb_queue *q, const char *name);         // the operation being enqueued launches this kernel
 void gwb_cuda_note_done(gwb_queue *q, uint64_t seq);        // operations 1 .. seq of q are done

@@ -138,11 +138,17 @@ int gwb_cuda_kernel_open(gwb_device *d, const gwb_kernel_job *job, void **out)
     return rc;
 }
 
-void gwb_cuda_kernel_close(gwb_device *d, void *opened)
+static void unload(gwb_device *d, CUmodule module)
+{
+    CUDA_SCOPE(d);
+    gwb_cuda.ModuleUnload(module);
+}
+
+void gwb_cuda_kernel_close(gwb_device *d, void *opened, bool lost)
 {
     module *m = opened;
-    CUDA_SCOPE(d);
-    gwb_cuda.ModuleUnload(m->module);
+    if (!lost)
+        unload(d, m->module);
     free(m);
 }
 

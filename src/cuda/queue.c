@@ -321,10 +321,16 @@ int gwb_cuda_event_open(gwb_event *e, gwb_device *d)
     return rc;
 }
 
-void gwb_cuda_event_close(gwb_event *e)
+static void destroy_event(gwb_event *e)
 {
     CUDA_SCOPE(gwb_cuda_opened(e->device));
     gwb_cuda.EventDestroy(e->handle);
+}
+
+void gwb_cuda_event_close(gwb_event *e)
+{
+    if (gwb_device_peek(e->device)->epoch == e->epoch)      // else it went with its context
+        destroy_event(e);
     e->handle = NULL;
 }
 

@@ -329,9 +329,9 @@ int gwb_host_kernel_open(gwb_device *d, const gwb_kernel_job *job, void **out)
     return rc;
 }
 
-void gwb_host_kernel_close(gwb_device *d, void *module)
+void gwb_host_kernel_close(gwb_device *d, void *module, bool lost)
 {
-    (void)d;
+    (void)d, (void)lost;
     close_module(module);
 }
 
