@@ -215,6 +215,8 @@ char *gwb_edits_apply(gwb_edits *e, const gwb_source *s, const char *head, const
             qsort(e->list, (size_t)e->count, sizeof *e->list, earlier_first);
         to = stpcpy(stpcpy(stpcpy(to, head), s->defines), line);
         for (int i = 0; i < e->count; i++) {
+            if (e->list[i].at < from)       // of text that another change has removed
+                continue;
             to = (char *)mempcpy(to, s->text + from, e->list[i].at - from);
             to = stpcpy(to, e->list[i].text);
             from = e->list[i].at + e->list[i].removed;

@@ -425,7 +425,8 @@ local function read_function(handle, index, owner)
 end
 
 --- gpu.kernel(source [, {name=, options=, defines=, device=}]) -> k, whose fields are the __global__ functions of the source, CUDA C++.
--- Functions that a macro makes are not found. name: what messages call the source (default: the script and its lines); options: list of NVRTC's; defines: {SIZE = 4, T = "float", FLAG = true}.
+-- Functions that a macro makes are not found. name: what messages call the source (default: the script and its lines); options: list of NVRTC's;
+-- defines: {SIZE = 4, T = "float", FLAG = true}.
 -- `#include "prelude.h"`, "number.h" and the other headers of gpuwb's own kernels work; gwb_view and the fixed-width types are there without.
 -- Compiled for the device, kept on disk. No product and sum are contracted into one rounding unless options say --fmad=true.
 -- The host device compiles with $CC, cc, gcc or clang, as C++, or as C where the compiler knows no C++. There a kernel that reads or writes outside its
