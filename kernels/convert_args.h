@@ -63,6 +63,13 @@ typedef enum gwb_shape {
     GWB_SHAPE_420_PAIRS     // the same two, interleaved
 } gwb_shape;
 
+// What yuv420.h can make of a conversion.
+typedef enum gwb_quick {
+    GWB_QUICK_NO,
+    GWB_QUICK,              // with any siting
+    GWB_QUICK_LEFT          // with the usual one, faster
+} gwb_quick;
+
 // The samples of one component.
 typedef struct gwb_samples {
     uint8_t *data;      // first sample of row 0 (v210: first byte of row 0); NULL: there is no such component
@@ -116,7 +123,7 @@ typedef struct gwb_convert_args {
     gwb_taps down_x, down_y;    // source chroma to destination chroma
     gwb_taps alpha_x, alpha_y;  // pixels to destination chroma, for blending
     uint32_t quarter_x[2][3], quarter_y[2][3];      // yuv420.h: weights of the chroma samples before, at and behind, for even and odd pixels, in quarters
-    int32_t quick;              // 1: yuv420.h does it
+    int32_t quick;              // gwb_quick: how yuv420.h does it
     gwb_mix mix;                // with light.on: from R G B in 0..1
     gwb_mix source_mix;         // with light.on: from source codes to R G B in 0..1
     gwb_light light;

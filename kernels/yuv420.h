@@ -22,24 +22,21 @@ GWB_FN uint32_t gwb_permute(uint32_t a, uint32_t b, uint32_t selector)
 #endif
 }
 
-// Chroma samples x - 1 .. x + 2 of a row, x even: U in the low half of each word, V in the high half.
-GWB_FN void gwb_yuv420_chroma(const gwb_convert_args *a, int kind, int pairs, int x, int y, uint32_t c[4])
+// Chroma samples x - 1 .. x + 2, x even, of the rows that begin at pu and pv: U in the low half of each word, V in the high half. The first one and the
+// last are read where `first` and `end` say so.
+GWB_FN void gwb_yuv420_chroma(const gwb_convert_args *a, int kind, int pairs, const uint8_t *pu, const uint8_t *pv, int x, bool first, bool end, uint32_t c[4])
 {
-    const gwb_samples *u = &a->src[1], *v = &a->src[2];
-    const int last = a->up_x.last, before = x > 0 ? x - 1 : 0, behind = x + 2 <= last ? x + 2 : last;
-    const bool first = (a->quarter_x[0][0] | a->quarter_x[1][0]) != 0, end = (a->quarter_x[0][2] | a->quarter_x[1][2]) != 0;
+    const int last = a->up_x.last, before = x > 0 ? x - 1 : 0, behind = x + 2 <= last ? x + 2 : last, lane = a->src[1].lane;
     c[0] = c[3] = 0;
     if (kind == GWB_SAMPLE_U8 && pairs) {
-        const uint8_t *p = u->data - u->lane + y * u->step;
-        const uint32_t odd = u->lane ? 0x4041 : 0x4140, even = u->lane ? 0x4243 : 0x4342, w = *(const uint32_t *)(p + 2 * x);
+        const uint32_t odd = lane ? 0x4041 : 0x4140, even = lane ? 0x4243 : 0x4342, w = *(const uint32_t *)(pu + 2 * x);
         c[1] = gwb_permute(w, 0, odd);
         c[2] = gwb_permute(w, 0, even);
         if (first)
-            c[0] = gwb_permute(*(const uint16_t *)(p + 2 * before), 0, odd);
+            c[0] = gwb_permute(*(const uint16_t *)(pu + 2 * before), 0, odd);
         if (end)
-            c[3] = gwb_permute(*(const uint16_t *)(p + 2 * behind), 0, odd);
+            c[3] = gwb_permute(*(const uint16_t *)(pu + 2 * behind), 0, odd);
     } else if (kind == GWB_SAMPLE_U8) {
-        const uint8_t *pu = u->data + y * u->step, *pv = v->data + y * v->step;
         const uint32_t w = *(const uint16_t *)(pu + x) | (uint32_t)*(const uint16_t *)(pv + x) << 16;
         c[1] = w & 0x00ff00ff;
         c[2] = w >> 8 & 0x00ff00ff;
@@ -48,16 +45,17 @@ GWB_FN void gwb_yuv420_chroma(const gwb_convert_args *a, int kind, int pairs, in
         if (end)
             c[3] = pu[behind] | (uint32_t)pv[behind] << 16;
     } else {
-        const uint32_t *p = (const uint32_t *)(u->data - 2 * u->lane + y * u->step), mask = (uint32_t)u->mask * 0x10001;
+        const uint32_t *p = (const uint32_t *)pu, mask = (uint32_t)a->src[1].mask * 0x10001;
+        const int shift = a->src[1].shift;
         uint32_t w[4];
         gwb_load_words((const uint8_t *)(p + x), 8, w);
-        c[1] = w[0] >> u->shift & mask;
-        c[2] = w[1] >> u->shift & mask;
+        c[1] = w[0] >> shift & mask;
+        c[2] = w[1] >> shift & mask;
         if (first)
-            c[0] = p[before] >> u->shift & mask;
+            c[0] = p[before] >> shift & mask;
         if (end)
-            c[3] = p[behind] >> u->shift & mask;
-        if (u->lane)
+            c[3] = p[behind] >> shift & mask;
+        if (lane)
             for (int i = 0; i < 4; i++)
                 c[i] = c[i] >> 16 | c[i] << 16;
     }
@@ -122,46 +120,62 @@ GWB_FN void gwb_yuv420_store(const gwb_convert_args *a, int kind, int shape, int
         ((uint32_t *)p)[i] = w[i];
 }
 
-// A work item: a tile as in convert_tile.h, where the picture has all of it.
-GWB_FN void gwb_yuv420_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int tx, int y_in_band, int band)
+// The tile at (x, y). `left`: chroma lies where MPEG-2 and H.264 have it, so that the weights are constants.
+GWB_FN void gwb_yuv420_tile(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, bool left, int x, int y)
 {
-    const int ty = band * GWB_BAND + y_in_band, x = tx * GWB_TILE_W, y = ty * GWB_TILE_H;
-    if (a->width - x < GWB_TILE_W || a->height - y < GWB_TILE_H)
-        return;
-    const int pairs = src_shape == GWB_SHAPE_420_PAIRS, size = gwb_kind_size(src_kind), last = a->up_y.last;
+    const int pairs = src_shape == GWB_SHAPE_420_PAIRS, size = gwb_kind_size(src_kind), row = y >> 1;
+    const gwb_samples *s = a->src;
     uint32_t luma[2][4], chroma[3][4];
-    GWB_UNROLL
-    for (int r = 0; r < 2; r++)
-        gwb_load_words(a->src[0].data + (y + r) * a->src[0].step + (int64_t)x * size, 4 * size, luma[r]);
-    gwb_yuv420_chroma(a, src_kind, pairs, x >> 1, ty > 0 ? ty - 1 : 0, chroma[0]);
-    gwb_yuv420_chroma(a, src_kind, pairs, x >> 1, ty, chroma[1]);
-    gwb_yuv420_chroma(a, src_kind, pairs, x >> 1, ty < last ? ty + 1 : last, chroma[2]);
+    const uint8_t *py = s[0].data + y * s[0].step + (int64_t)x * size;
+    gwb_load_words(py, 4 * size, luma[0]);
+    gwb_load_words(py + s[0].step, 4 * size, luma[1]);
+    const bool first = !left && (a->quarter_x[0][0] | a->quarter_x[1][0]), end = left || (a->quarter_x[0][2] | a->quarter_x[1][2]);
+    const uint8_t *pu = s[1].data - (pairs ? s[1].lane * size : 0) + row * s[1].step, *pv = s[2].data + row * s[2].step;
+    const bool above = row > 0, below = row < a->up_y.last;
+    gwb_yuv420_chroma(a, src_kind, pairs, above ? pu - s[1].step : pu, above ? pv - s[2].step : pv, x >> 1, first, end, chroma[0]);
+    gwb_yuv420_chroma(a, src_kind, pairs, pu, pv, x >> 1, first, end, chroma[1]);
+    gwb_yuv420_chroma(a, src_kind, pairs, below ? pu + s[1].step : pu, below ? pv + s[2].step : pv, x >> 1, first, end, chroma[2]);
 
     const gwb_mix *m = &a->mix;
-    const float y_zero = 8388608.0f + m->from[0], u_zero = 8388608.0f + 16.0f * m->from[1], v_zero = 8388608.0f + 16.0f * m->from[2];
-    const float vr = m->m[0][2] * 0.0625f, ug = m->m[1][1] * 0.0625f, vg = m->m[1][2] * 0.0625f, ub = m->m[2][1] * 0.0625f;
+    const float times = left ? 8.0f : 16.0f, part = left ? 0.125f : 0.0625f;    // chroma comes that many times as large
+    const float y_zero = 8388608.0f + m->from[0], uv_zero = 8388608.0f + times * m->from[1];
+    const float vr = m->m[0][2] * part, ug = m->m[1][1] * part, vg = m->m[1][2] * part, ub = m->m[2][1] * part;
     GWB_UNROLL
     for (int r = 0; r < 2; r++) {
         uint32_t column[4];
         GWB_UNROLL
         for (int k = 0; k < 4; k++)
-            column[k] = a->quarter_y[r][0] * chroma[0][k] + a->quarter_y[r][1] * chroma[1][k] + a->quarter_y[r][2] * chroma[2][k];
+            column[k] = left ? 3 * chroma[1][k] + chroma[2 * r][k]
+                : a->quarter_y[r][0] * chroma[0][k] + a->quarter_y[r][1] * chroma[1][k] + a->quarter_y[r][2] * chroma[2][k];
         float rgb[3][4];
         GWB_UNROLL
         for (int k = 0; k < 4; k++) {
-            const uint32_t *w = a->quarter_x[k & 1], *c = column + k / 2, uv = w[0] * c[0] + w[1] * c[1] + w[2] * c[2];
+            const uint32_t *w = a->quarter_x[k & 1], *c = column + k / 2;
+            const uint32_t uv = !left ? w[0] * c[0] + w[1] * c[1] + w[2] * c[2] : k & 1 ? c[1] + c[2] : 2 * c[1];
             // 2^23 + n as a float, for n of a byte or of a half
             const uint32_t code = src_kind == GWB_SAMPLE_U8 ? gwb_permute(luma[r][0], 0x4b000000, 0x7650 | k)
-                : 0x4b000000 | ((luma[r][k / 2] >> 16 * (k & 1) & 0xffff) >> a->src[0].shift & (uint32_t)a->src[0].mask);
-            const float u = gwb_float_from_bits(gwb_permute(uv, 0x4b000000, 0x7610)) - u_zero;
-            const float v = gwb_float_from_bits(gwb_permute(uv, 0x4b000000, 0x7632)) - v_zero;
+                : 0x4b000000 | ((luma[r][k / 2] >> 16 * (k & 1) & 0xffff) >> s[0].shift & (uint32_t)s[0].mask);
+            const float u = gwb_float_from_bits(gwb_permute(uv, 0x4b000000, 0x7610)) - uv_zero;
+            const float v = gwb_float_from_bits(gwb_permute(uv, 0x4b000000, 0x7632)) - uv_zero;
             const float luminance = m->m[0][0] * (gwb_float_from_bits(code) - y_zero);
-            rgb[0][k] = (luminance + vr * v) + m->to[0];
-            rgb[1][k] = ((luminance + ug * u) + vg * v) + m->to[1];
-            rgb[2][k] = (luminance + ub * u) + m->to[2];
+            rgb[0][k] = luminance + vr * v;
+            rgb[1][k] = (luminance + ug * u) + vg * v;
+            rgb[2][k] = luminance + ub * u;
         }
         gwb_yuv420_store(a, dst_kind, dst_shape, x, y + r, rgb);
     }
+}
+
+// A work item: a tile as in convert_tile.h, where the picture has all of it.
+GWB_FN void gwb_yuv420_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int tx, int y_in_band, int band)
+{
+    const int x = tx * GWB_TILE_W, y = (band * GWB_BAND + y_in_band) * GWB_TILE_H;
+    if (a->width - x < GWB_TILE_W || a->height - y < GWB_TILE_H)
+        return;
+    if (a->quick == GWB_QUICK_LEFT)
+        gwb_yuv420_tile(a, src_kind, src_shape, dst_kind, dst_shape, true, x, y);
+    else
+        gwb_yuv420_tile(a, src_kind, src_shape, dst_kind, dst_shape, false, x, y);
 }
 
 #endif

@@ -300,7 +300,10 @@ static void plan_quick(gwb_convert_args *a)
         a->src[0].mask < 4096 && a->up_x.phase_bits == 1 && a->up_y.phase_bits == 1;
     const bool plain = m->m[0][1] == 0 && m->m[2][2] == 0 && m->m[1][0] == m->m[0][0] && m->m[2][0] == m->m[0][0] && !m->diagonal && a->luma_needs == 7;
     const bool whole = m->from[0] == (float)(int)m->from[0] && m->from[1] == (float)(int)m->from[1] && m->from[2] == m->from[1];
-    a->quick = rgb && video && plain && whole && in_quarters(&a->up_x, a->quarter_x) && in_quarters(&a->up_y, a->quarter_y);
+    const bool zero = m->to[0] == 0 && m->to[1] == 0 && m->to[2] == 0;
+    static const uint32_t left_x[2][3] = {{0, 4, 0}, {0, 2, 2}}, left_y[2][3] = {{1, 3, 0}, {0, 3, 1}};
+    if (rgb && video && plain && whole && zero && in_quarters(&a->up_x, a->quarter_x) && in_quarters(&a->up_y, a->quarter_y))
+        a->quick = memcmp(a->quarter_x, left_x, sizeof left_x) == 0 && memcmp(a->quarter_y, left_y, sizeof left_y) == 0 ? GWB_QUICK_LEFT : GWB_QUICK;
 }
 
 // ---- all of it
