@@ -16,7 +16,7 @@ scripts/build.sh release
 
 rm -rf "$dir"
 mkdir -p "$dir/build/release" "$dir/bin" "$dir/share/lua/5.1"
-cp -r lua kernels scripts tests .busted LICENSE "$dir"
+cp -r lua kernels scripts src tests .busted LICENSE "$dir"   # src: specs compile kernels and programs with it
 cp build/release/gpuwb "$dir/build/release/gpuwb"
 strip --strip-debug "$dir/build/release/gpuwb"
 cp "$(command -v busted)" "$dir/bin/busted"

@@ -313,9 +313,11 @@ helper.each_device(function(name)
 
         it("goes through pipes and standard output", function()
             local m = gpu.mat(2, 1, "u8", {fill = 65})
-            local fifo = folder .. "/fifo"
-            local out = helper.run(("mkfifo '%s'; cat '%s' & "):format(fifo, fifo) .. helper.command() .. (" -e 'gpu.save(gpu.mat(2, 1, \"u8\", {fill = 65}), "
+            local fifo = os.tmpname()
+            local out = helper.run(("rm '%s'; mkfifo '%s'; cat '%s' & "):format(fifo, fifo, fifo) .. helper.command()
+                .. (" -e 'gpu.save(gpu.mat(2, 1, \"u8\", {fill = 65}), "
                 .. "\"%s\", {format = \"pnm\"})'; wait"):format(fifo))
+            os.remove(fifo)
             assert.equal(gpu.encode(m, "pnm"), out)
             assert.equal(gpu.encode(m, "pnm"), (child([[gpu.save(gpu.mat(2, 1, "u8", {fill = 65}), "-", {format = "pnm"})]])))
             local broken = helper.run(helper.command() .. [[ -e 'local m = gpu.mat(500, 500, "u8", {fill = 65})
