@@ -36,93 +36,78 @@ static int sample_size(int kind)
 
 // ---- rows in memory
 
-// The number of components of the mask where they lie interleaved in one plane, as whole samples; else 0.
-static int interleaved(const gwb_samples *s, int kind, int mask)
+// The components of the mask that lie interleaved with component i, as whole samples of one plane; i itself among them.
+static int companions(const gwb_samples *s, int size, int mask, int i)
 {
-    const gwb_samples *first = NULL;
-    int lanes = 0, count = 0;
-    if (kind == GWB_SAMPLE_U32 || kind == GWB_SAMPLE_V210)
-        return 0;
-    for (int i = 0; i < 4; i++) {
-        if (!(mask >> i & 1))
-            continue;
-        const int size = sample_size(kind);
-        first = first ? first : &s[i];
-        if (s[i].pitch != first->pitch || s[i].data - s[i].lane * size != first->data - first->lane * size || lanes >> s[i].lane & 1)
-            return 0;
-        lanes |= 1 << s[i].lane;
-        count++;
-    }
-    return count > 1 ? count : 0;
+    int list = 1 << i, lanes = 1 << s[i].lane;
+    for (int k = i + 1; k < 4; k++)
+        if (mask >> k & 1 && s[k].pitch == s[i].pitch && s[k].data - s[k].lane * size == s[i].data - s[i].lane * size && !(lanes >> s[k].lane & 1)) {
+            list |= 1 << k;
+            lanes |= 1 << s[k].lane;
+        }
+    return list;
 }
 
 // Samples x0 .. x0+n-1 of row y of the masked components. `c` and `spare` hold four lines each.
 static void unpack(const gwb_convert_args *a, int mask, int y, int x0, int n, line *c, line *spare)
 {
     const int kind = a->src_kind, size = sample_size(kind);
-    if (interleaved(a->src, kind, mask)) {
-        float *out[4] = {spare[0], spare[1], spare[2], spare[3]};
-        const gwb_samples *s = NULL;
-        for (int i = 0; i < 4; i++)
-            if (mask >> i & 1) {
-                s = &a->src[i];
-                out[s->lane] = c[i];
-            }
-        const uint8_t *pixel = s->data - s->lane * size + y * s->step + (int64_t)x0 * s->pitch;
-        gwb_rows_unpack(kind, s->pitch / size, pixel, s->shift, s->mask, n, out);
-        return;
-    }
     for (int i = 0; i < 4; i++) {
         const gwb_samples *s = &a->src[i];
         if (!(mask >> i & 1))
             continue;
         const uint8_t *row = s->data + y * s->step;
-        if (kind != GWB_SAMPLE_V210 && s->pitch == size)
-            gwb_rows_unpack(kind, 1, row + (int64_t)x0 * size, s->shift, s->mask, n, (float *[4]){c[i]});
-        else
-            gwb_rows_gather(s, kind, row, x0, n, c[i]);
+        if (kind == GWB_SAMPLE_V210) {
+            gwb_rows_unpack_v210(s, row, x0, n, c[i]);
+            continue;
+        }
+        float *out[4] = {spare[0], spare[1], spare[2], spare[3]};
+        const int list = companions(a->src, size, mask, i);
+        for (int k = i; k < 4; k++)
+            if (list >> k & 1)
+                out[a->src[k].lane] = c[k];
+        gwb_rows_unpack(kind, s->pitch / size, row - s->lane * size + (int64_t)x0 * s->pitch, s->shift, s->mask, n, out);
+        mask &= ~list;
     }
 }
 
-// The same to the destination, whose samples are not in shared words.
+// The same to the destination, where groups are no more than pixels: every plane's samples are all in the mask, or none.
 static void pack(const gwb_convert_args *a, int mask, int y, int x0, int n, line *d)
 {
-    const int kind = a->dst_kind, size = sample_size(kind), count = interleaved(a->dst, kind, mask);
-    if (count > 0 && count == a->dst[mask & 1 ? 0 : 1].pitch / size) {
-        const float *in[4] = {0};
-        const gwb_samples *s = NULL;
-        for (int i = 0; i < 4; i++)
-            if (mask >> i & 1) {
-                s = &a->dst[i];
-                in[s->lane] = d[i];
-            }
-        uint8_t *pixel = s->data - s->lane * size + y * s->step + (int64_t)x0 * s->pitch;
-        gwb_rows_pack(kind, count, pixel, s->shift, a->limit[0], n, in);
-        return;
-    }
+    const int kind = a->dst_kind, size = sample_size(kind);
     for (int i = 0; i < 4; i++) {
         const gwb_samples *s = &a->dst[i];
         if (!(mask >> i & 1))
             continue;
-        uint8_t *row = s->data + y * s->step;
-        if (s->pitch == size)
-            gwb_rows_pack(kind, 1, row + (int64_t)x0 * size, s->shift, a->limit[i], n, (const float *[4]){d[i]});
-        else
-            gwb_rows_scatter(s, kind, row, x0, a->limit[i], n, d[i]);
+        const float *in[4] = {0};
+        const int list = companions(a->dst, size, mask, i);
+        for (int k = i; k < 4; k++)
+            if (list >> k & 1)
+                in[a->dst[k].lane] = d[k];
+        gwb_rows_pack(kind, s->pitch / size, s->data - s->lane * size + y * s->step + (int64_t)x0 * s->pitch, s->shift, a->limit[i], n, in);
+        mask &= ~list;
     }
 }
 
-static void pack_words(const gwb_convert_args *a, int y, int x0, int n, piece *p)
+// The same where a group is more than a pixel, or shares words: n pixels are whole groups, with their chroma.
+static void pack_groups(const gwb_convert_args *a, int y, int x0, int n, piece *p)
 {
-    uint8_t *row = a->dst[0].data + y * a->dst[0].step;
+    const gwb_samples *s = &a->dst[0];
+    uint8_t *row = s->data + y * s->step;
+    const int size = sample_size(a->dst_kind);
     if (a->dst_kind == GWB_SAMPLE_V210) {
-        memset(row + (int64_t)x0 / 6 * 16, 0, (size_t)n / 6 * 16);
-        gwb_rows_scatter(&a->dst[0], a->dst_kind, row, x0, a->limit[0], n, p->d[0]);
-        for (int i = 1; i < 3; i++)
-            gwb_rows_scatter(&a->dst[i], a->dst_kind, row, x0 / 2, a->limit[i], n / 2, p->chroma[i]);
-    } else {
+        gwb_rows_pack_v210((uint32_t *)(row + (int64_t)x0 / 6 * 16), a->limit[0], n / 6, p->d[0], p->chroma[1], p->chroma[2]);
+    } else if (a->word) {
         const float *in[3] = {p->d[0], p->d[1], p->d[2]};
-        gwb_rows_pack_words(a->dst, a->dst_kind, row + (int64_t)x0 * sample_size(a->dst_kind), a->limit, n, in, a->alpha_fill);
+        gwb_rows_pack_words(a->dst, a->dst_kind, row + (int64_t)x0 * size, a->limit, n, in, a->alpha_fill);
+    } else {
+        const float *in[4];
+        in[s->lane] = p->raw[0];
+        in[s->lane + 2] = p->raw[1];
+        in[a->dst[1].lane] = p->chroma[1];
+        in[a->dst[2].lane] = p->chroma[2];
+        gwb_rows_split(p->d[0], n / 2, p->raw[0], p->raw[1]);
+        gwb_rows_pack(a->dst_kind, 4, row - s->lane * size + (int64_t)x0 * 2 * size, s->shift, a->limit[0], n / 2, in);
     }
 }
 
@@ -221,11 +206,15 @@ static void fetch(const gwb_convert_args *a, piece *p, int needs, int y, int x0,
     fetch_codes(a, p, a->light.on ? a->source_needs : needs, y, x0, n);
     if (!a->light.on)
         return;
-    float *c[3] = {p->c[0], p->c[1], p->c[2]};
     for (int i = 0; i < 3; i++)
         if (!(a->source_needs >> i & 1))
-            fill(c[i], a->source_mix.from[i], n);
-    gwb_rows_light(&a->source_mix, &a->light, n, c);
+            fill(p->c[i], a->source_mix.from[i], n);
+    const float *code[3] = {p->c[0], p->c[1], p->c[2]};
+    for (int i = 0; i < 3; i++)
+        gwb_rows_mix(&a->source_mix, i, code, n, p->raw[i]);
+    gwb_rows_light(&a->light, n, p->raw[0], p->raw[1], p->raw[2]);
+    for (int i = 0; i < 3; i++)
+        memcpy(p->c[i], p->raw[i], (size_t)n * sizeof(float));
 }
 
 // The same at chroma samples x0 .. x0+n-1 of row y of the destination.
@@ -307,7 +296,7 @@ static void convert_piece(const gwb_convert_args *a, piece *p, int by, int x0, i
         for (int i = 1; i < 3; i++)
             repeat_last(p->chroma[i], cn, chroma_stored);
         dither(a, 6, by, cx, chroma_stored, p->chroma);
-        if (!a->word)
+        if (a->group == 1)
             pack(a, 6, by, cx, chroma_stored, p->chroma);
     }
     const int mask = sub ? present & 9 : present;
@@ -316,8 +305,8 @@ static void convert_piece(const gwb_convert_args *a, piece *p, int by, int x0, i
         mix(a, p, a->luma_needs, mask, n, p->d);
         repeat_last(p->d[0], n, stored);
         dither(a, mask, y, x0, stored, p->d);
-        if (a->word)
-            pack_words(a, y, x0, stored, p);
+        if (a->word || a->group > 1)
+            pack_groups(a, y, x0, stored, p);
         else
             pack(a, mask, y, x0, stored, p->d);
     }

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Loops over runs of samples, compiled for several instruction sets; the processor's best is taken. The arithmetic of a sample is the kernels'.
+// Nobody traps and nobody reads errno: values may be computed that a condition then drops, which vectors need. No result changes.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("no-trapping-math", "no-math-errno")
+#endif
+
 #include "host/convert_rows.h"
 
 #include "host/clones.h"
@@ -73,37 +78,21 @@ GWB_CLONES void gwb_rows_pack(int kind, int channels, uint8_t *p, int shift, flo
     }
 }
 
-// ---- samples apart
+// ---- samples that share words
 
-INLINE void gather(int kind, int pitch, const uint8_t *restrict row, int64_t x0, int lane, int shift, int mask, int n, float *restrict out)
+// Every `pitch`-th slot from slot `first` of the words; in 32 bits, so that it is vectorised.
+INLINE void gather_v210(const uint32_t *restrict words, uint32_t first, uint32_t pitch, int n, float *restrict out)
 {
-    for (int i = 0; i < n; i++)
-        out[i] = gwb_load_sample(kind, row, x0 + i, pitch, lane, shift, mask);
-}
-
-GWB_CLONES void gwb_rows_gather(const gwb_samples *s, int kind, const uint8_t *row, int64_t x0, int n, float *out)
-{
-#define GATHER(k, p) if (kind == (k) && s->pitch == (p)) gather(k, p, row, x0, s->lane, s->shift, s->mask, n, out); else
-    GATHER(GWB_SAMPLE_U8, 2)
-    GATHER(GWB_SAMPLE_U8, 4)
-    GATHER(GWB_SAMPLE_U16, 4)
-    GATHER(GWB_SAMPLE_U16, 8)
-    gather(kind, s->pitch, row, x0, s->lane, s->shift, s->mask, n, out);
-}
-
-GWB_CLONES void gwb_rows_scatter(const gwb_samples *s, int kind, uint8_t *row, int64_t x0, float limit, int n, const float *in)
-{
-    if (kind == GWB_SAMPLE_V210) {
-        for (int i = 0; i < n; i++) {
-            const int64_t slot = (x0 + i) * s->pitch + s->lane;
-            uint32_t *word = (uint32_t *)row + slot / 3;
-            const int shift = (int)(slot % 3) * 10;
-            *word |= gwb_code(in[i], limit) << shift;
-        }
-        return;
+    for (int i = 0; i < n; i++) {
+        const uint32_t slot = first + (uint32_t)i * pitch, word = slot / 3;
+        out[i] = gwb_small_float(words[word] >> (slot - 3 * word) * 10 & 1023);
     }
-    for (int i = 0; i < n; i++)
-        gwb_store_sample(kind, row, x0 + i, s->pitch, s->shift, limit, in[i]);
+}
+
+GWB_CLONES void gwb_rows_unpack_v210(const gwb_samples *s, const uint8_t *row, int64_t x0, int n, float *out)
+{
+    const int64_t slot = x0 * s->pitch + s->lane;
+    gather_v210((const uint32_t *)row + slot / 3, (uint32_t)(slot % 3), (uint32_t)s->pitch, n, out);
 }
 
 INLINE void pack_words(const gwb_samples *s, int kind, uint8_t *restrict p, const float *limit, int n, const float *restrict a,
@@ -129,6 +118,30 @@ GWB_CLONES void gwb_rows_pack_words(const gwb_samples *s, int kind, uint8_t *p, 
         pack_words(s, GWB_SAMPLE_U32, p, limit, n, in[0], in[1], in[2], bits);
 }
 
+GWB_CLONES void gwb_rows_pack_v210(uint32_t *restrict p, float limit, int groups, const float *restrict y, const float *restrict u,
+    const float *restrict v)
+{
+    for (int i = 0; i < groups; i++, p += 4, y += 6, u += 3, v += 3) {
+        uint32_t slot[12];
+        for (int k = 0; k < 6; k++)
+            slot[2 * k + 1] = gwb_code(y[k], limit);
+        for (int k = 0; k < 3; k++) {
+            slot[4 * k] = gwb_code(u[k], limit);
+            slot[4 * k + 2] = gwb_code(v[k], limit);
+        }
+        for (int k = 0; k < 4; k++)
+            p[k] = slot[3 * k] | slot[3 * k + 1] << 10 | slot[3 * k + 2] << 20;
+    }
+}
+
+GWB_CLONES void gwb_rows_split(const float *restrict in, int pairs, float *restrict even, float *restrict odd)
+{
+    for (int i = 0; i < pairs; i++) {
+        even[i] = in[2 * i];
+        odd[i] = in[2 * i + 1];
+    }
+}
+
 // ---- arithmetic
 
 GWB_CLONES void gwb_rows_add(float *restrict sum, const float *restrict in, float weight, int first, int n)
@@ -141,15 +154,16 @@ GWB_CLONES void gwb_rows_add(float *restrict sum, const float *restrict in, floa
             sum[i] = sum[i] + weight * in[i];
 }
 
-// All phases of an enlarging resampling with two taps: whole periods from q0.
-INLINE void enlarge(int phases, const gwb_taps *t, const float *restrict in, int low, int q0, int periods, float *restrict out)
+// All phases of an enlarging resampling with one or two taps: whole periods from q0.
+INLINE void enlarge(int phases, int taps, const gwb_taps *t, const float *restrict in, int low, int q0, int periods, float *restrict out)
 {
     int at[GWB_PHASES];
     for (int p = 0; p < phases; p++)
         at[p] = q0 + t->base[p] - low;
     for (int q = 0; q < periods; q++)
         for (int p = 0; p < phases; p++)
-            out[q * phases + p] = t->weight[p][0] * in[at[p] + q] + t->weight[p][1] * in[at[p] + q + 1];
+            out[q * phases + p] = taps == 1 ? t->weight[p][0] * in[at[p] + q]
+                : t->weight[p][0] * in[at[p] + q] + t->weight[p][1] * in[at[p] + q + 1];
 }
 
 INLINE void shrink(int scale, const gwb_taps *t, const float *restrict in, int n, float *restrict out)
@@ -176,12 +190,16 @@ GWB_CLONES void gwb_rows_resample(const gwb_taps *t, const float *in, int low, i
     }
     const int phases = 1 << t->phase_bits;
     int whole = 0;
-    if (t->count == 2 && i0 % phases == 0) {
+    if (t->count <= 2 && i0 % phases == 0) {
         whole = n / phases;
-        if (phases == 2)
-            enlarge(2, t, in, low, i0 / 2, whole, out);
+        if (phases == 2 && t->count == 2)
+            enlarge(2, 2, t, in, low, i0 / 2, whole, out);
+        else if (phases == 2)
+            enlarge(2, 1, t, in, low, i0 / 2, whole, out);
+        else if (t->count == 2)
+            enlarge(4, 2, t, in, low, i0 / 4, whole, out);
         else
-            enlarge(4, t, in, low, i0 / 4, whole, out);
+            enlarge(4, 1, t, in, low, i0 / 4, whole, out);
     }
     for (int i = whole * phases; i < n; i++) {
         const float *w = t->weight[(i0 + i) & (phases - 1)];
@@ -216,10 +234,9 @@ GWB_CLONES void gwb_rows_mix(const gwb_mix *mix, int row, const float *const c[3
             out[i] = gwb_mix_one(&m, row, a[i], b[i], d[i]);
 }
 
-GWB_CLONES void gwb_rows_demosaic(const float *const rows[5], int red, int bilinear, int x0, int y, int n, float *const c[3])
+INLINE void demosaic(int bilinear, const float *restrict a, const float *restrict b, const float *restrict m, const float *restrict d,
+    const float *restrict e, int red, int x0, int y, int n, float *restrict r, float *restrict g, float *restrict u)
 {
-    const float *restrict a = rows[0], *restrict b = rows[1], *restrict m = rows[2], *restrict d = rows[3], *restrict e = rows[4];
-    float *restrict r = c[0], *restrict g = c[1], *restrict u = c[2];
     for (int i = 0; i < n; i++) {
         const gwb_around around = {
             .self = m[i], .row = m[i - 1] + m[i + 1], .column = b[i] + d[i], .corners = (b[i - 1] + b[i + 1]) + (d[i - 1] + d[i + 1]),
@@ -229,6 +246,14 @@ GWB_CLONES void gwb_rows_demosaic(const float *const rows[5], int red, int bilin
         gwb_demosaic(&around, gwb_mosaic_site(red, x0 + i, y), bilinear, rgb);
         r[i] = rgb[0], g[i] = rgb[1], u[i] = rgb[2];
     }
+}
+
+GWB_CLONES void gwb_rows_demosaic(const float *const rows[5], int red, int bilinear, int x0, int y, int n, float *const c[3])
+{
+    if (bilinear)
+        demosaic(1, rows[0], rows[1], rows[2], rows[3], rows[4], red, x0, y, n, c[0], c[1], c[2]);
+    else
+        demosaic(0, rows[0], rows[1], rows[2], rows[3], rows[4], red, x0, y, n, c[0], c[1], c[2]);
 }
 
 GWB_CLONES void gwb_rows_dither(int dither, int x0, int y, int n, float *restrict value)
@@ -241,14 +266,60 @@ GWB_CLONES void gwb_rows_dither(int dither, int x0, int y, int n, float *restric
             value[i] = value[i] + gwb_dither_offset(GWB_DITHER_ORDERED, x0 + i, y);
 }
 
-GWB_CLONES void gwb_rows_light(const gwb_mix *mix, const gwb_light *light, int n, float *const c[3])
+INLINE void curve(const gwb_curve *curve, int kind, int to_linear, int n, float *restrict v)
 {
-    for (int i = 0; i < n; i++) {
-        float rgb[3];
-        for (int k = 0; k < 3; k++)
-            rgb[k] = gwb_mix_one(mix, k, c[0][i], c[1][i], c[2][i]);
-        gwb_convert_light(light, rgb);
-        for (int k = 0; k < 3; k++)
-            c[k][i] = rgb[k];
+    const gwb_curve c = {kind, curve->gamma};
+    for (int i = 0; i < n; i++)
+        v[i] = to_linear ? gwb_to_linear(&c, v[i]) : gwb_from_linear(&c, v[i]);
+}
+
+INLINE void all_curves(const gwb_curve *c, int to_linear, int n, float *v)
+{
+    switch (c->kind) {
+    case GWB_CURVE_POWER: curve(c, GWB_CURVE_POWER, to_linear, n, v); break;
+    case GWB_CURVE_SRGB: curve(c, GWB_CURVE_SRGB, to_linear, n, v); break;
+    case GWB_CURVE_PQ: curve(c, GWB_CURVE_PQ, to_linear, n, v); break;
+    case GWB_CURVE_HLG: curve(c, GWB_CURVE_HLG, to_linear, n, v); break;
     }
+}
+
+// What a stage does to a pixel, over a run of them.
+#define PIXELS(stage) \
+    for (int i = 0; i < n; i++) { \
+        float c[3] = {r[i], g[i], b[i]}; \
+        stage; \
+        r[i] = c[0], g[i] = c[1], b[i] = c[2]; \
+    }
+
+INLINE void ootf(const float *luma, int inverse, int n, float *restrict r, float *restrict g, float *restrict b)
+{
+    const float weights[3] = {luma[0], luma[1], luma[2]};
+    PIXELS(gwb_hlg_ootf(weights, inverse, c))
+}
+
+INLINE void tone(int kind, float peak, int n, float *restrict r, float *restrict g, float *restrict b)
+{
+    PIXELS(gwb_tone_map(kind, peak, c))
+}
+
+GWB_CLONES void gwb_rows_light(const gwb_light *light, int n, float *restrict r, float *restrict g, float *restrict b)
+{
+    const gwb_light l = *light;
+    all_curves(&l.from, 1, n, r);
+    all_curves(&l.from, 1, n, g);
+    all_curves(&l.from, 1, n, b);
+    if (l.from.kind == GWB_CURVE_HLG)
+        ootf(l.from_luma, 0, n, r, g, b);
+    PIXELS(gwb_change_primaries(&l, c))
+    if (l.tone == GWB_TONE_BT2390)
+        tone(GWB_TONE_BT2390, l.peak, n, r, g, b);
+    else if (l.tone == GWB_TONE_REINHARD)
+        tone(GWB_TONE_REINHARD, l.peak, n, r, g, b);
+    else if (l.tone == GWB_TONE_HABLE)
+        tone(GWB_TONE_HABLE, l.peak, n, r, g, b);
+    if (l.to.kind == GWB_CURVE_HLG)
+        ootf(l.to_luma, 1, n, r, g, b);
+    all_curves(&l.to, 0, n, r);
+    all_curves(&l.to, 0, n, g);
+    all_curves(&l.to, 0, n, b);
 }
