@@ -157,7 +157,7 @@ int gwb_kernel_function_get(const gwb_kernel *kernel, int function, gwb_kernel_f
 const char *gwb_kernel_param_name(const gwb_kernel *kernel, int function, int param);   // "" where it has none; NULL behind the last
 int gwb_kernel_param_pointer(const gwb_kernel *kernel, int function, int param);        // 1: takes a pointer
 // Checks the arguments against the signature, and launches. A mat that a pointer to const takes is read, any other is written, but for `reads` and
-// `writes`; the launch is ordered by these. With $GPUWB_SYNC=1 it waits for the launch, so that a fault is told by the call that made it.
+// `writes`; the launch is ordered by these.
 int gwb_kernel_launch(gwb_kernel *kernel, int function, const gwb_kernel_call *call, const gwb_stream *stream);
 
 // ---- reductions

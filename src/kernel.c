@@ -493,12 +493,6 @@ static int check_sizes(const gwb_kernel_call *call, gwb_kernel_run *run)
     return 0;
 }
 
-static bool wants_sync(void)
-{
-    const char *sync = getenv("GPUWB_SYNC");
-    return sync && sync[0] && strcmp(sync, "0") != 0;
-}
-
 int gwb_kernel_launch(gwb_kernel *k, int function, const gwb_kernel_call *call, const gwb_stream *stream)
 {
     const gwb_signature *f = function_at(k, function);
@@ -528,18 +522,5 @@ int gwb_kernel_launch(gwb_kernel *k, int function, const gwb_kernel_call *call, 
     rc = gwb_op_ready(&op);
     if (rc >= 0)
         rc = k->dev->ops->kernel_launch(op.queue, &run);
-    gwb_queue *q = op.queue;
-    const bool sync = rc >= 0 && wants_sync();
-    const uint64_t seq = q->issued;
-    if (sync)
-        gwb_queue_retain(q);
-    rc = gwb_op_end(&op, rc);
-    if (sync) {
-        const int waited = q->dev->ops->queue_wait(q, seq);
-        rc = rc < 0 ? rc : waited;
-        gwb_lock();
-        gwb_queue_release(q);
-        gwb_unlock();
-    }
-    return rc;
+    return gwb_op_end(&op, rc);
 }

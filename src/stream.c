@@ -5,7 +5,9 @@
 #include "mat.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 // ---- queues
 
@@ -128,6 +130,17 @@ void gwb_op_again(gwb_op *op)
     op->queue->issued++;
 }
 
+// $GPUWB_SYNC=1, to find out which operation fails: each is waited for.
+static bool waits_for_all(void)
+{
+    static atomic_int known = -1;
+    if (known < 0) {
+        const char *sync = getenv("GPUWB_SYNC");
+        known = sync && sync[0] && strcmp(sync, "0") != 0;
+    }
+    return known;
+}
+
 int gwb_op_end(gwb_op *op, int rc)
 {
     if (rc < 0)
@@ -137,6 +150,12 @@ int gwb_op_end(gwb_op *op, int rc)
         int used = gwb_buf_used(op->use[i].buf, op->queue, op->queue->issued, rc >= 0 && op->use[i].write);
         if (rc >= 0)
             rc = used;
+    }
+    if (rc >= 0 && waits_for_all()) {
+        const uint64_t seq = op->queue->issued;
+        gwb_unlock();
+        rc = op->queue->dev->ops->queue_wait(op->queue, seq);
+        gwb_lock();
     }
     gwb_queue_release(op->queue);
     gwb_unlock();

@@ -22,7 +22,7 @@ void gwb_op_use(gwb_op *op, gwb_buf *b, bool write);
 // Makes the queue wait for other streams where the data asks for it, and numbers the operation. One enqueuing device call may follow.
 int gwb_op_ready(gwb_op *op);
 void gwb_op_again(gwb_op *op);          // before each further device call of the same operation
-// Records the uses (rc >= 0) and lets the lock go; returns rc, or a failure of its own.
+// Records the uses (rc >= 0) and lets the lock go; returns rc, or a failure of its own. With $GPUWB_SYNC=1 it also waits for the operation.
 int gwb_op_end(gwb_op *op, int rc);
 
 // Under gwb_lock.
