@@ -130,7 +130,13 @@ describe("after a kernel has failed on cuda", function()
         ok, err = pcall(m.download, m)
         print(ok, err.code, err.message)
         gpu.reset()
-        local fresh = gpu.mat(2, 2, "u8")
+        local opens, fresh = pcall(gpu.mat, 2, 2, "u8")
+        if not opens then   -- a driver may keep the fault for the process
+            print("kept", fresh.code, fresh.message)
+            gpu.device("host")
+            print(gpu.mat(1, 1, "u8", {fill = 7}):at(0, 0))
+            os.exit(0)
+        end
         fresh:upload("abcd")
         print(fresh:download())
         k.good {grid = 1, block = 1, args = {gpu.mat(1, 1, "i32")}}
@@ -151,6 +157,10 @@ describe("after a kernel has failed on cuda", function()
             assert.truthy(line:find("outside its memory", 1, true), out)
             assert.truthy(line:find("newest first: bad;", 1, true), out)
             assert.truthy(line:find('gpu.reset("cuda:0") reopens the device', 1, true), out)
+        end
+        if real and out:find("\nkept\t", 1, true) then
+            assert.truthy(out:find("kept\tDEVICE\t", 1, true) and out:find("start the program again", 1, true) and out:find("\n7\n", 1, true), out)
+            return
         end
         assert.truthy(out:find("\nabcd\nfalse\t", 1, true) and out:find("lost when cuda:0 was reset", 1, true) and out:find("\nend\n", 1, true), out)
     end)

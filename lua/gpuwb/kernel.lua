@@ -472,7 +472,8 @@ function kernel.kernel(source, opts)
 end
 
 --- gpu.reset([device]): closes a device (default: the current one) and all that is on it. Its mats, streams and events are lost: using them is a CLOSED
--- error; kernels and pipelines load what they need again; the device opens again when next used. After a kernel has failed on cuda, the way to go on.
+-- error; kernels and pipelines load what they need again; the device opens again when next used. After a kernel has failed on cuda, the way to go on
+-- where the driver allows it; CUDA 13's keeps the fault of a wild pointer for the process, and opening then is a DEVICE error that says so.
 -- On cuda other libraries in the process lose the device's primary context too.
 function kernel.reset(name)
     check.status(C.gwb_reset(device.position("gpu.reset", name)), "gpu.reset")

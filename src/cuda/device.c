@@ -82,8 +82,12 @@ static int cuda_open(gwb_device *d)
     if (!c)
         return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
     int rc = gwb_cuda_check(gwb_cuda.DeviceGet(&device, d->info.index), "opening %s", d->info.name);
-    if (rc >= 0)
-        rc = gwb_cuda_check(gwb_cuda.DevicePrimaryCtxRetain(&c->context, device), "opening %s", d->info.name);
+    const CUresult opening = rc < 0 ? 0 : gwb_cuda.DevicePrimaryCtxRetain(&c->context, device);
+    if (opening >= GWB_CUDA_FIRST_FAULT && opening <= GWB_CUDA_LAST_FAULT)
+        rc = gwb_fail(GWB_DEVICE, "%s cannot be opened again: its driver keeps a kernel's fault (%u) for the rest of the process; start the program again, "
+                      "or go on with gpu.device(\"host\")", d->info.name, opening);
+    else if (rc >= 0)
+        rc = gwb_cuda_check(opening, "opening %s", d->info.name);
     if (rc < 0) {
         free(c);
         return rc;

@@ -21,6 +21,7 @@ typedef struct CUfunc_st *CUfunction;
 enum {
     GWB_CUDA_NO_DEVICE = 100,
     GWB_CUDA_NOT_READY = 600,
+    GWB_CUDA_FIRST_FAULT = 700, GWB_CUDA_LAST_FAULT = 719,      // what a kernel can do wrong: an illegal address ...
 
     GWB_CUDA_ATTRIBUTE_MAX_PITCH = 11,
     GWB_CUDA_ATTRIBUTE_UNITS = 16,          // multiprocessors

@@ -226,6 +226,6 @@ void gwb_cuda_blame(char *text, size_t size)
     }
     pthread_mutex_unlock(&c->lock);
     if (used < size)
-        snprintf(text + used, size - used, "%s; gpu.reset(\"%s\") reopens the device, its mats and streams are lost",
+        snprintf(text + used, size - used, "%s; gpu.reset(\"%s\") reopens the device where the driver allows it, its mats and streams are lost",
                  found > 1 && !getenv("GPUWB_SYNC") ? " (GPUWB_SYNC=1 in the environment finds the one)" : "", d->info.name);
 }
