@@ -429,7 +429,9 @@ GWB_INLINE double __hiloint2double(int high, int low) { return __longlong_as_dou
     threadIdx = gwb_t, blockIdx = gwb_b, blockDim = gwb_d, gridDim = gwb_g;
 
 #ifdef __cplusplus
-#define GWB_ENTRY(name) extern "C" __attribute__((visibility("default"), used)) const gwb_host_entry gwb_entry_##name; const gwb_host_entry gwb_entry_##name
+#define GWB_ENTRY(name) \
+    extern "C" __attribute__((visibility("default"), used)) const gwb_host_entry gwb_entry_##name; \
+    const gwb_host_entry gwb_entry_##name
 #else
 #define GWB_ENTRY(name) __attribute__((visibility("default"), used)) const gwb_host_entry gwb_entry_##name
 #endif

@@ -377,8 +377,8 @@ static int use_mat(packing *p, const gwb_kernel *k, const gwb_mat *m, const char
     if (rc < 0)
         return rc;
     if (m->device != k->dev->position && !gwb_mat_empty(m))
-        return gwb_fail(GWB_BAD_ARGUMENT, "%s is on %s, the kernel on %s; bring it there with m:to(\"%s\")", what, gwb_device_at(m->device)->info.name,
-                        k->dev->info.name, k->dev->info.name);
+        return gwb_fail(GWB_BAD_ARGUMENT, "%s is on %s, the kernel on %s; bring it there with m:to(\"%s\")", what,
+                        gwb_device_at(m->device)->info.name, k->dev->info.name, k->dev->info.name);
     if (write && m->flags & GWB_MAT_READONLY)
         return gwb_fail(GWB_READ_ONLY, "%s is read-only; where the kernel only reads it, make its parameter const or list the mat in reads=", what);
     return add_use(p, m->buf, write);
@@ -446,7 +446,8 @@ static int pack(packing *p, const gwb_kernel *k)
     const gwb_signature *f = p->f;
     const gwb_kernel_call *call = p->call;
     if (call->arg_count != f->count)
-        return gwb_fail(GWB_BAD_ARGUMENT, "wanted %d argument%s, got %d; the kernel is %s", f->count, f->count == 1 ? "" : "s", call->arg_count, f->text);
+        return gwb_fail(GWB_BAD_ARGUMENT, "wanted %d argument%s, got %d; the kernel is %s", f->count, f->count == 1 ? "" : "s", call->arg_count,
+                        f->text);
     int rc = 0;
     // first, since a check of their liveness must come before any comparison
     for (int i = 0; i < call->read_count && rc >= 0; i++)
@@ -485,8 +486,8 @@ static int check_sizes(const gwb_kernel_call *call, gwb_kernel_run *run)
     }
     const int64_t threads = call->block[0] * call->block[1] * call->block[2];
     if (threads > 1024)
-        return gwb_fail(GWB_BAD_ARGUMENT, "block has %" PRId64 " threads (%" PRId64 " x %" PRId64 " x %" PRId64 "); a block has at most 1024", threads,
-                        call->block[0], call->block[1], call->block[2]);
+        return gwb_fail(GWB_BAD_ARGUMENT, "block has %" PRId64 " threads (%" PRId64 " x %" PRId64 " x %" PRId64 "); a block has at most 1024",
+                        threads, call->block[0], call->block[1], call->block[2]);
     if (call->shared < 0 || call->shared > INT32_MAX)
         return gwb_fail(GWB_BAD_ARGUMENT, "shared is %" PRId64 " bytes; wanted 0 or more", call->shared);
     run->shared = (uint32_t)call->shared;

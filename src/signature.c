@@ -300,9 +300,8 @@ static void read_typedef(parser *p, size_t at, bool is_using)
     token t, last = {0}, name;
     size_t from = at;
     if (is_using) {
-        size_t equals = at;
-        if (next_token(clean, &from, end, &name) && is_word(clean[name.at]) && (equals = from, next_token(clean, &equals, end, &t)) && clean[t.at] == '=')
-            add_alias(p, clean + name.at, name.size, clean + equals, end - equals);
+        if (next_token(clean, &from, end, &name) && is_word(clean[name.at]) && next_token(clean, &from, end, &t) && clean[t.at] == '=')
+            add_alias(p, clean + name.at, name.size, clean + from, end - from);
         return;
     }
     while (next_token(clean, &from, end, &t))
@@ -462,8 +461,8 @@ static int parse_function(parser *p, size_t mark, size_t at, gwb_signature *f)
     f->line = gwb_source_line(s, name.at);
     f->params_at = at + 1;
     if (contains(s, f->first, mark, "template"))
-        return gwb_fail(GWB_COMPILE, "kernel.cu:%d: %s is a template, which has no address to launch; write a __global__ function for each type, which calls "
-                        "a __device__ template", f->line, f->name);
+        return gwb_fail(GWB_COMPILE, "kernel.cu:%d: %s is a template, which has no address to launch; write a __global__ function for each type, "
+                        "which calls a __device__ template", f->line, f->name);
     const int rc = parse_params(p, f, close - 1);
     if (rc < 0)
         return rc;

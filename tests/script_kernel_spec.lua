@@ -235,7 +235,8 @@ helper.each_device(function(name)
             local k = kernel [[
                 __device__ int position()
                 {
-                    const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y, z = blockIdx.z * blockDim.z + threadIdx.z;
+                    const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+                    const int z = blockIdx.z * blockDim.z + threadIdx.z;
                     return (z * (int)(gridDim.y * blockDim.y) + y) * (int)(gridDim.x * blockDim.x) + x;
                 }
                 __global__ void plain(int *out) { atomicAdd(&out[position()], position() + 1); }

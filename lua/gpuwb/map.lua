@@ -56,13 +56,15 @@ local function write(expr, inputs, channels, element, round)
             local p = ffi.cast(mat_pointer, input.mat)
             local own = types.names[p.type + 1]
             params[#params + 1] = "gwb_view gwb_in_" .. input.name
-            loads[#loads + 1] = ("        const double %s = gwb_number_load_%s(gwb_in_%s.data + gwb_row * gwb_in_%s.step + %s * %d);\n"):format(input.name,
-                own, input.name, input.name, p.channels == channels and "gwb_n" or "(int64_t)x", types.size[own])
+            local at = p.channels == channels and "gwb_n" or "(int64_t)x"
+            loads[#loads + 1] = ("        const double %s = gwb_number_load_%s(gwb_in_%s.data + gwb_row * gwb_in_%s.step + %s * %d);\n"):format(
+                input.name, own, input.name, input.name, at, types.size[own])
         else
             params[#params + 1] = "double " .. input.name
         end
     end
-    return HEAD .. ENTRY:format(table.concat(params, ", "), channels, channels, channels, table.concat(loads), element, types.size[element], expr, round)
+    return HEAD .. ENTRY:format(table.concat(params, ", "), channels, channels, channels, table.concat(loads), element, types.size[element], expr,
+        round)
 end
 
 local function check_expression(op, expr)
@@ -72,7 +74,8 @@ local function check_expression(op, expr)
     end
     local whole = expr:match("%f[%w_.]%d+%s*/%s*%d+%f[^%w_.]")
     if whole then
-        check.fail("BAD_ARGUMENT", op, "%s in expr divides whole numbers as C does, so its fraction is lost; write %s", whole, (whole:gsub("^%d+", "%0.0")))
+        check.fail("BAD_ARGUMENT", op, "%s in expr divides whole numbers as C does, so its fraction is lost; write %s", whole,
+            (whole:gsub("^%d+", "%0.0")))
     end
     return expr
 end
@@ -162,7 +165,8 @@ local function find_kernel(op, source, position, expr)
             for line in made.message:gmatch("[^\n]*expression[^\n]*") do
                 said[#said + 1] = line:match("error:?%s*(.*)")
             end
-            check.fail("COMPILE", op, "the expression %s does not compile: %s", check.show(expr), #said > 0 and table.concat(said, "; ") or made.message)
+            check.fail("COMPILE", op, "the expression %s does not compile: %s", check.show(expr),
+                #said > 0 and table.concat(said, "; ") or made.message)
         end
         k = made
         kernels[key] = k

@@ -98,7 +98,8 @@ static int find_functions(module *m, gwb_source *s)
         f->present = f->end && size_of(m, "line", f->name, -1) == f->line && gwb_cuda.ModuleGetFunction(&to->function, m->module, f->name) == 0;
         if (!f->present)
             continue;
-        int rc = gwb_cuda_check(gwb_cuda.FuncGetAttribute(&to->most_threads, GWB_CUDA_FUNCTION_THREADS, to->function), "asking for the size of %s", f->name);
+        int rc = gwb_cuda_check(gwb_cuda.FuncGetAttribute(&to->most_threads, GWB_CUDA_FUNCTION_THREADS, to->function),
+                                "asking for the size of %s", f->name);
         if (rc >= 0)
             rc = gwb_cuda_check(gwb_cuda.FuncGetAttribute(&to->shared, GWB_CUDA_FUNCTION_SHARED, to->function), "asking for the size of %s", f->name);
         if (rc < 0)
@@ -177,8 +178,9 @@ int gwb_cuda_kernel_launch(gwb_queue *q, const gwb_kernel_run *run)
     }
     gwb_cuda_queue_begin(q);
     gwb_cuda_note(q, name);
-    return gwb_cuda_check(gwb_cuda.LaunchKernel(f->function, run->grid[0], run->grid[1], run->grid[2], run->block[0], run->block[1], run->block[2], run->shared,
-                                                gwb_cuda_stream(q), (void **)(uintptr_t)run->args, NULL), "launching %s on %s", name, q->dev->info.name);
+    const uint32_t *g = run->grid, *b = run->block;
+    return gwb_cuda_check(gwb_cuda.LaunchKernel(f->function, g[0], g[1], g[2], b[0], b[1], b[2], run->shared, gwb_cuda_stream(q),
+                                                (void **)(uintptr_t)run->args, NULL), "launching %s on %s", name, q->dev->info.name);
 }
 
 // ---- which launch a fault comes from. The device tells a fault late, so the launches that may still have been under way are remembered.
@@ -222,7 +224,9 @@ void gwb_cuda_blame(char *text, size_t size)
         const gwb_cuda_launch_note *note = &c->notes[(n - 1) % GWB_CUDA_NOTES];
         if (note->queue == 0)
             continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%s", found++ ? ", " : "; kernels launched and not known to have ended, newest first: ", note->name);
+        used += (size_t)snprintf(text + used, size - used, "%s%s", found ? ", " : "; kernels launched and not known to have ended, newest first: ",
+                                 note->name);
+        found++;
     }
     pthread_mutex_unlock(&c->lock);
     if (used < size)

@@ -20,8 +20,10 @@
 extern char **environ;
 
 // No contraction and wrapping sums, as on the GPU here; pointers may be cast as CUDA code does it.
-static const char *const common[] = {"-O2", "-shared", "-fPIC", "-w", "-pthread", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fwrapv",
-                                     "-fno-strict-aliasing", "-fdiagnostics-color=never", "-D_GNU_SOURCE"};
+static const char *const common[] = {
+    "-O2", "-shared", "-fPIC", "-w", "-pthread", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno", "-fwrapv", "-fno-strict-aliasing",
+    "-fdiagnostics-color=never", "-D_GNU_SOURCE",
+};
 static const char *const cplusplus[] = {"-x", "c++", "-std=gnu++17", "-fno-exceptions", "-fno-rtti"};
 static const char *const plain_c[] = {"-x", "c", "-std=gnu11", "-fgnu89-inline"};
 enum { COMMON = sizeof common / sizeof *common, CPLUSPLUS = sizeof cplusplus / sizeof *cplusplus, PLAIN_C = sizeof plain_c / sizeof *plain_c };
@@ -65,14 +67,16 @@ int gwb_compiler_find(gwb_compiler *c)
         char *rest, *program = strtok_r(c->text, " ", &rest);
         for (char *word; (word = strtok_r(NULL, " ", &rest)) && c->word_count < 16;)
             c->words[c->word_count++] = word;
-        return find_program(program, c) ? 0 : gwb_fail(GWB_UNSUPPORTED, "the host device compiles kernels with a C or C++ compiler, and $CC names %s, which is "
-                                                       "no program here; set CC to one, or unset it", program);
+        if (find_program(program, c))
+            return 0;
+        return gwb_fail(GWB_UNSUPPORTED, "the host device compiles kernels with a C or C++ compiler, and $CC names %s, which is no program here; "
+                        "set CC to one, or unset it", program);
     }
     for (int i = 0; i < 3; i++)
         if (find_program(usual[i], c))
             return 0;
-    return gwb_fail(GWB_UNSUPPORTED, "the host device compiles kernels with a C or C++ compiler, and there is none: cc, gcc and clang are not in $PATH; install "
-                    "gcc or clang, or set CC");
+    return gwb_fail(GWB_UNSUPPORTED, "the host device compiles kernels with a C or C++ compiler, and there is none: cc, gcc and clang are not in "
+                    "$PATH; install gcc or clang, or set CC");
 }
 
 // ---- the folder
@@ -115,7 +119,8 @@ static int make_folder(char folder[PATH_MAX], const char *source)
     const gwb_embedded *file;
     snprintf(folder, PATH_MAX, "%s/gpuwb-XXXXXX", place && place[0] ? place : "/tmp");
     if (!mkdtemp(folder)) {
-        const int rc = gwb_fail(GWB_IO, "cannot make a folder %s to compile in: %s; set TMPDIR to a place that can be written", folder, strerror(errno));
+        const int rc = gwb_fail(GWB_IO, "cannot make a folder %s to compile in: %s; set TMPDIR to a place that can be written", folder,
+                                strerror(errno));
         folder[0] = 0;
         return rc;
     }
@@ -195,8 +200,8 @@ static int run_program(const char *folder, char *const *argv)
 }
 
 // One compilation; `language` is the options of one. Its exit status, or a failure.
-static int compile(const gwb_compiler *c, const gwb_compile *job, const char *folder, const char *const *language, int language_count, const char *file,
-                   const char *output)
+static int compile(const gwb_compiler *c, const gwb_compile *job, const char *folder, const char *const *language, int language_count,
+                   const char *file, const char *output)
 {
     enum { FIXED = 64 };
     char include[PATH_MAX + 2], in[PATH_MAX], out[PATH_MAX], map[PATH_MAX + 32];

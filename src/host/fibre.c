@@ -349,9 +349,9 @@ static void explain_deadlock(block *b)
         warps += b->fibres[i].state == AT_WARP;
         at = !at && b->fibres[i].state == AT_WARP ? &b->fibres[i] : at;
     }
-    fail(b, "a deadlock: of %d threads %d have returned, %d wait in __syncthreads(), and %d wait for others of their warp, thread (%u, %u, %u) with the mask "
-            "0x%08x; nobody can go on", b->count, b->count - b->live, barriers, warps, at ? at->thread.x : 0, at ? at->thread.y : 0, at ? at->thread.z : 0,
-         at ? at->mask : 0);
+    const gwb_idx t = at ? at->thread : (gwb_idx){0};
+    fail(b, "a deadlock: of %d threads %d have returned, %d wait in __syncthreads(), and %d wait for others of their warp, thread (%u, %u, %u) "
+            "with the mask 0x%08x; nobody can go on", b->count, b->count - b->live, barriers, warps, t.x, t.y, t.z, at ? at->mask : 0);
 }
 
 static void run_block(block *b)

@@ -20,14 +20,16 @@
 #define HALF "numbers of type half (pass uint16_t, and use gwb_half_to_double of number.h)"
 // Words that name something missing here, each with what it is. A '*' ends a beginning.
 static const struct { const char *word, *what; } missing[] = {
-    {"tex1D*", "textures"}, {"tex2D*", "textures"}, {"tex3D*", "textures"}, {"texCubemap*", "textures"}, {"surf1D*", "surfaces"}, {"surf2D*", "surfaces"},
-    {"surf3D*", "surfaces"}, {"cudaTextureObject_t", "textures"}, {"cudaSurfaceObject_t", "surfaces"}, {"cooperative_groups", "cooperative groups"},
-    {"asm", "inline PTX"}, {"__asm__", "inline PTX"}, {"__asm", "inline PTX"}, {"__half*", HALF}, {"__nv_bfloat16*", "bfloat16"}, {"__nv_fp8*", "fp8"},
+    {"tex1D*", "textures"}, {"tex2D*", "textures"}, {"tex3D*", "textures"}, {"texCubemap*", "textures"}, {"cudaTextureObject_t", "textures"},
+    {"surf1D*", "surfaces"}, {"surf2D*", "surfaces"}, {"surf3D*", "surfaces"}, {"cudaSurfaceObject_t", "surfaces"},
+    {"cooperative_groups", "cooperative groups"}, {"asm", "inline PTX"}, {"__asm__", "inline PTX"}, {"__asm", "inline PTX"},
+    {"__half*", HALF}, {"__nv_bfloat16*", "bfloat16"}, {"__nv_fp8*", "fp8"},
     {"__activemask", "__activemask(): which threads run together is the GPU's choice; name the lanes in a mask"},
     {"__shfl", "__shfl() without _sync, which GPUs no longer have either"}, {"__shfl_up", "__shfl_up() without _sync"},
     {"__shfl_down", "__shfl_down() without _sync"}, {"__shfl_xor", "__shfl_xor() without _sync"}, {"__ballot", "__ballot() without _sync"},
-    {"__any", "__any() without _sync"}, {"__all", "__all() without _sync"}, {"__managed__", "managed memory"}, {"__cluster_dims__", "clusters of blocks"},
-    {"cudaLaunchDevice*", "launches by kernels"}, {"cudaDeviceSynchronize", "launches by kernels"}, {"cudaGetParameterBuffer*", "launches by kernels"},
+    {"__any", "__any() without _sync"}, {"__all", "__all() without _sync"}, {"__managed__", "managed memory"},
+    {"__cluster_dims__", "clusters of blocks"}, {"cudaLaunchDevice*", "launches by kernels"}, {"cudaDeviceSynchronize", "launches by kernels"},
+    {"cudaGetParameterBuffer*", "launches by kernels"},
     {"clock64", "clock64(): use the times of events"},
 };
 // Headers that come with CUDA and bring words of their own.
@@ -87,11 +89,12 @@ typedef struct host_options {
 
 static int take_options(const gwb_kernel_job *job, host_options *o)
 {
-    static const char *const ignored[] = {"--fmad=", "-fmad=", "--use_fast_math", "-use_fast_math", "--ftz=", "-ftz=", "--prec-div=", "-prec-div=", "--prec-sqrt=",
-                                          "-prec-sqrt=", "--maxrregcount=", "-maxrregcount=", "-lineinfo", "--generate-line-info", "-G", "--device-debug",
-                                          "-default-device", "--device-as-default-execution-space", "-restrict", "--restrict", "-extra-device-vectorization",
-                                          "--extra-device-vectorization", "-w", "--disable-warnings", "--Ofast-compile=", "-Ofc=", "-dopt", "--dopt=",
-                                          "--split-compile=", "-arch=", "--gpu-architecture="};
+    static const char *const ignored[] = {
+        "--fmad=", "-fmad=", "--use_fast_math", "-use_fast_math", "--ftz=", "-ftz=", "--prec-div=", "-prec-div=", "--prec-sqrt=", "-prec-sqrt=",
+        "--maxrregcount=", "-maxrregcount=", "-lineinfo", "--generate-line-info", "-G", "--device-debug", "-default-device",
+        "--device-as-default-execution-space", "-restrict", "--restrict", "-extra-device-vectorization", "--extra-device-vectorization",
+        "-w", "--disable-warnings", "--Ofast-compile=", "-Ofc=", "-dopt", "--dopt=", "--split-compile=", "-arch=", "--gpu-architecture=",
+    };
     static const struct { const char *nvrtc, *cc; } passed[] = {
         {"-U", "-U"}, {"--undefine-macro=", "-U"}, {"-I", "-I"}, {"--include-path=", "-I"}, {"-std=", "-std="},
         {"--std=", "-std="},
@@ -115,8 +118,8 @@ static int take_options(const gwb_kernel_job *job, host_options *o)
             known = true;
         }
         if (!known)
-            return gwb_fail(GWB_BAD_ARGUMENT, "the host device does not know the compiler option %s; it takes -D, -U, -I, --std, and those of NVRTC that only "
-                            "tune code for a GPU", job->options[i]);
+            return gwb_fail(GWB_BAD_ARGUMENT, "the host device does not know the compiler option %s; it takes -D, -U, -I, --std, and those of NVRTC "
+                            "that only tune code for a GPU", job->options[i]);
     }
     return 0;
 }
@@ -206,8 +209,8 @@ static char *write_text(const gwb_source *s)
             edit_entry(s, f, &e);
     }
     if (dynamic)
-        snprintf(tail, sizeof tail, "\n__attribute__((visibility(\"hidden\"), aligned(256), used)) __thread char gwb_dynamic_memory[%d] __asm__(\"gwb_dynamic\");\n",
-                 GWB_HOST_SHARED);
+        snprintf(tail, sizeof tail, "\n__attribute__((visibility(\"hidden\"), aligned(256), used)) "
+                 "__thread char gwb_dynamic_memory[%d] __asm__(\"gwb_dynamic\");\n", GWB_HOST_SHARED);
     return gwb_edits_apply(&e, s, head, tail);
 }
 
@@ -250,7 +253,9 @@ static int load_image(module *m, const void *image, size_t size)
     }
     snprintf(path, sizeof path, "/proc/self/fd/%d", m->file);
     m->library = m->file >= 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    return m->library ? 0 : gwb_fail(GWB_DEVICE, "the compiled kernel cannot be loaded: %s", m->file >= 0 ? dlerror() : "no file in memory could be made");
+    if (m->library)
+        return 0;
+    return gwb_fail(GWB_DEVICE, "the compiled kernel cannot be loaded: %s", m->file >= 0 ? dlerror() : "no file in memory could be made");
 }
 
 static void close_module(module *m)
@@ -308,7 +313,8 @@ int gwb_host_kernel_open(gwb_device *d, const gwb_kernel_job *job, void **out)
     // a file that is included from elsewhere may change without a sign
     const bool cached = rc >= 0 && !job->source->includes;
     if (rc >= 0 && !(cached && gwb_kcache_load(key, &image, &size))) {
-        rc = gwb_compiler_run(&compiler, &(gwb_compile){.source = text, .options = options->list, .option_count = options->count, .log = job->log}, &image, &size);
+        const gwb_compile compile = {.source = text, .options = options->list, .option_count = options->count, .log = job->log};
+        rc = gwb_compiler_run(&compiler, &compile, &image, &size);
         if (rc >= 0 && cached)
             gwb_kcache_store(key, image, size);
     }
@@ -382,7 +388,8 @@ int gwb_host_kernel_launch(gwb_queue *q, const gwb_kernel_run *run)
     if (!l)
         return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
     l->entry = m->entries[run->function];
-    l->run = (gwb_host_run){.args = l->args, .grid = {run->grid[0], run->grid[1], run->grid[2]}, .block = {run->block[0], run->block[1], run->block[2]}};
+    l->run = (gwb_host_run){.args = l->args, .grid = {run->grid[0], run->grid[1], run->grid[2]},
+                            .block = {run->block[0], run->block[1], run->block[2]}};
     snprintf(l->name, sizeof l->name, "%s", f->name);
     char *to = (char *)(((uintptr_t)(l->args + f->count) + SLOT - 1) / SLOT * SLOT);
     for (int i = 0; i < f->count; i++) {
