@@ -106,9 +106,8 @@ int gwb_format_find(const char *name, int *range, int *swapped)
 {
     int format = -1, alias_range = GWB_RANGE_UNKNOWN, alias_swapped = 0;
     for (int i = 0; name && i < GWB_FORMAT_COUNT && format < 0; i++) {
-        if (names(name, formats[i].name)) {
+        if (names(name, formats[i].name))
             format = i;
-        }
     }
     for (int i = 0; name && i < ALIASES && format < 0; i++) {
         if (strcmp(name, aliases[i].name) == 0) {
@@ -117,26 +116,21 @@ int gwb_format_find(const char *name, int *range, int *swapped)
             alias_swapped = aliases[i].swapped;
         }
     }
-    if (format < 0) {
+    if (format < 0)
         return gwb_fail(GWB_BAD_ARGUMENT, "no pixel format is named \"%.40s\": gpu.formats() lists them", name ? name : "");
-    }
-    if (range) {
+    if (range)
         *range = alias_range;
-    }
-    if (swapped) {
+    if (swapped)
         *swapped = alias_swapped;
-    }
     return format;
 }
 
 const char *gwb_format_alias(int position, const char **format)
 {
-    if (position < 0 || position >= ALIASES) {
+    if (position < 0 || position >= ALIASES)
         return NULL;
-    }
-    if (format) {
+    if (format)
         *format = formats[aliases[position].format].name;
-    }
     return aliases[position].name;
 }
 
@@ -163,21 +157,20 @@ static void plane_shape(const gwb_format_info *f, int plane, int width, int heig
 int gwb_format_plane(int format, int plane, int32_t width, int32_t height, gwb_plane_info *info)
 {
     const gwb_format_info *f = gwb_format_get(format);
-    if (!f) {
+    if (!f)
         return gwb_fail(GWB_BAD_ARGUMENT, "no pixel format has the position %d", format);
-    }
-    if (plane < 0 || plane >= f->planes) {
+    if (plane < 0 || plane >= f->planes)
         return gwb_fail(GWB_BAD_ARGUMENT, "plane %d was asked for and %s has %d", plane + 1, f->name, f->planes);
-    }
-    if (width < 0 || height < 0) {
+    if (width < 0 || height < 0)
         return gwb_fail(GWB_BAD_ARGUMENT, "a picture of %d x %d pixels was given: sizes are 0 or more", width, height);
-    }
-    int64_t offset = 0;
-    for (int i = 0; i < plane; i++) {
+    int64_t offset = 0, next = 0;
+    for (int i = 0; i <= plane; i++) {
         plane_shape(f, i, width, height, info);
-        offset += info->step * info->height;
+        if (info->height > 0 && info->step > INT64_MAX / 8 / info->height)
+            return gwb_fail(GWB_LIMIT, "%d x %d pixels of %s are more than any memory", width, height, f->name);
+        offset = next;
+        next += info->step * info->height;
     }
-    plane_shape(f, plane, width, height, info);
     info->offset = offset;
     return 0;
 }
@@ -197,37 +190,32 @@ int gwb_format_is_float(const gwb_format_info *f)
 
 int gwb_tag_find(const char *tag, const char *name)
 {
-    if (!tag || !name) {
+    if (!tag || !name)
         return gwb_fail(GWB_BAD_ARGUMENT, "a tag and a name are wanted");
-    }
     const char *wanted = name;
     for (int i = 0; i < TAG_ALIASES; i++) {
-        if (strcmp(tag, tag_aliases[i].tag) == 0 && strcmp(name, tag_aliases[i].alias) == 0) {
+        if (strcmp(tag, tag_aliases[i].tag) == 0 && strcmp(name, tag_aliases[i].alias) == 0)
             wanted = tag_aliases[i].name;
-        }
     }
     char known[200] = "";
     for (int i = 0; i < TAGS; i++) {
         if (strcmp(tag, tags[i].tag) == 0) {
-            if (strcmp(wanted, tags[i].name) == 0) {
+            if (strcmp(wanted, tags[i].name) == 0)
                 return tags[i].value;
-            }
             strncat(known, known[0] ? ", " : "", sizeof known - strlen(known) - 1);
             strncat(known, tags[i].name, sizeof known - strlen(known) - 1);
         }
     }
-    if (!known[0]) {
+    if (!known[0])
         return gwb_fail(GWB_BAD_ARGUMENT, "an image has no tag \"%.40s\"", tag);
-    }
     return gwb_fail(GWB_BAD_ARGUMENT, "%s is \"%.40s\" and must be one of %s", tag, name, known);
 }
 
 const char *gwb_tag_name(const char *tag, int value)
 {
     for (int i = 0; tag && i < TAGS; i++) {
-        if (strcmp(tag, tags[i].tag) == 0 && tags[i].value == value) {
+        if (strcmp(tag, tags[i].tag) == 0 && tags[i].value == value)
             return tags[i].name;
-        }
     }
     return NULL;
 }

@@ -100,6 +100,8 @@ describe("the format table", function()
         helper.raises("BAD_ARGUMENT", "1..3", function() gpu.format("yuv420p"):plane(4, 1, 1) end)
         helper.raises("BAD_ARGUMENT", "width", function() gpu.format("yuv420p"):bytes(-1, 1) end)
         helper.raises("BAD_ARGUMENT", "height", function() gpu.format("yuv420p"):bytes(1, 0 / 0) end)
+        helper.raises("LIMIT", "memory", function() gpu.format("rgbaf32le"):bytes(2147483647, 2147483647) end)
+        helper.raises("LIMIT", "memory", gpu.image, "rgbaf32le", 2147483647, 2147483647)
         helper.raises("READ_ONLY", "assigned", function() gpu.format("nv12").fps = 3 end)
     end)
 
