@@ -280,6 +280,8 @@ typedef struct gwb_picture {
     char matrix[16];        // "bt601"
     char range[16];         // "limited" or "full"
     char siting[16];        // "left", "center" or "topleft"
+    char transfer[16];      // "srgb"
+    char primaries[16];     // "bt709"
     char warning[160];      // what strict reading refuses
     int32_t width;          // pixels
     int32_t height;         // rows

@@ -178,4 +178,26 @@ helper.each_device(function(device)
             assert.equal(126, (img:convert("gray").planes[1]:at(0, 0)))
         end)
     end)
+
+    describe("light", function()
+        it("is made linear, given a curve again, and mapped to what a screen shows", function()
+            local img = gpu.image("rgb24", 1, 1, {transfer = "srgb", primaries = "bt709"})
+            img.planes[1]:fill {128, 255, 1}
+            local linear = img:linearize()
+            assert.equal("linear", linear.transfer)
+            local r, g, b = linear.planes[1]:at(0, 0)
+            assert.is_true(math.abs(r - 0.215861) < 1e-6 and g == 1 and math.abs(b - 0.000303527) < 1e-9)
+            assert.same({128, 255, 1}, {linear:delinearize("srgb").planes[1]:at(0, 0)})
+            local hdr = gpu.image("rgb48le", 1, 1, {transfer = "pq", primaries = "bt2020"})
+            hdr.planes[1]:fill {40000, 30000, 20000}
+            for _, curve in ipairs {"bt2390", "reinhard", "hable"} do
+                local sdr = hdr:tonemap(curve)
+                assert.same({"rgb24", "srgb", "bt709"}, {sdr.format, sdr.transfer, sdr.primaries})
+                r, g, b = sdr.planes[1]:at(0, 0)
+                assert.is_true(r > g and g > b and r <= 255)
+            end
+            helper.raises("BAD_ARGUMENT", "reinhard", hdr.tonemap, hdr, "loud")
+            helper.raises("BAD_ARGUMENT", "transfer", gpu.image("rgb24", 1, 1).linearize, gpu.image("rgb24", 1, 1))
+        end)
+    end)
 end)

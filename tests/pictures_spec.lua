@@ -17,6 +17,30 @@ helper.each_device(function()
             assert.equal("rgba64le", gpu.decode(make.png(1, 1, 16, 6, {"12345678"})).format)
         end)
 
+        it("keeps what sRGB, gAMA and cICP say as tags, and writes them", function()
+            local function tags(...)
+                local img = gpu.decode(make.png(1, 1, 8, 2, {"\1\2\3"}, table.concat {...}))
+                assert.same({1, 2, 3}, at(img, 0, 0))
+                return {img.transfer or false, img.primaries or false}
+            end
+            local srgb, gamma, pq = make.chunk("sRGB", "\0"), make.chunk("gAMA", "\0\0\xb1\x8f"), make.chunk("cICP", "\9\16\0\1")
+            assert.same({false, false}, tags(""))
+            assert.same({"srgb", "bt709"}, tags(srgb))
+            assert.same({"gamma22", false}, tags(gamma))
+            assert.same({"linear", false}, tags(make.chunk("gAMA", "\0\1\x86\xa0")))
+            assert.same({"pq", "bt2020"}, tags(pq))
+            for _, order in ipairs {{gamma, srgb, pq}, {pq, srgb, gamma}} do
+                assert.same({"pq", "bt2020"}, tags(unpack(order)))
+            end
+            assert.same({"srgb", "bt709"}, tags(gamma, srgb))
+            for _, wanted in ipairs {{"srgb", "bt709"}, {"pq", "bt2020"}, {"linear", "display-p3"}, {"hlg", "bt2020"}} do
+                local img = gpu.image("rgb24", 2, 2, {transfer = wanted[1], primaries = wanted[2]})
+                img.planes[1]:fill(9)
+                local back = gpu.decode(gpu.encode(img, "png"))
+                assert.same(wanted, {back.transfer, back.primaries})
+            end
+        end)
+
         it("widens fewer than 8 bits to all of the range (S2)", function()
             assert.same({{0, 85, 170, 255}}, gpu.decode(make.png(4, 1, 2, 0, {"\x1b"})).planes[1]:totable())
             assert.same({{51, 204}}, gpu.decode(make.png(2, 1, 4, 0, {"\x3c"})).planes[1]:totable())

@@ -69,7 +69,7 @@ local function place(op, picture, position, stream)
     end
     check.status(C.gwb_format_find(name, nil, nil), op)
     local opts = {device = device.name(position)}
-    for _, tag in ipairs {"matrix", "range", "siting"} do
+    for _, tag in ipairs {"matrix", "range", "siting", "transfer", "primaries"} do
         local value = ffi.string(picture[tag])
         opts[tag] = value ~= "" and value or nil
     end
@@ -334,7 +334,7 @@ local function fill(op, obj, kind, picture)
         obj = plain[kind] and obj or in_file_order(op, obj, kind)
         planes = obj.planes
         ffi.copy(picture.format, obj.format)
-        for _, tag in ipairs {"matrix", "range", "siting"} do
+        for _, tag in ipairs {"matrix", "range", "siting", "transfer", "primaries"} do
             local value = obj[tag]
             picture[tag] = value and #value < 16 and value or ""
         end

@@ -290,6 +290,35 @@ function image.convert(self, name, opts, kernel)
     return out
 end
 
+--- i:linearize([format, {…}]) -> image with linear light in that format (default: interleaved f32). The image's transfer must be known. The options are
+-- those of convert.
+function methods:linearize(name, opts)
+    local op = "image:linearize"
+    opts = check.options(op, opts, {"matrix", "range", "siting", "from", "chroma", "background", "stream"})
+    return image.convert(self, name or "rgbf32le", {color = "convert", to = {transfer = "linear"}, from = opts.from, matrix = opts.matrix, range = opts.range,
+        siting = opts.siting, chroma = opts.chroma, background = opts.background, stream = opts.stream}, 0)
+end
+
+--- i:delinearize(transfer, [format, {…}]) -> image whose numbers follow that curve ("srgb", "bt709", "pq", …) in that format (default: rgb24).
+function methods:delinearize(transfer, name, opts)
+    local op = "image:delinearize"
+    check.string(op, "transfer", transfer)
+    opts = check.options(op, opts, {"matrix", "range", "siting", "from", "primaries", "dither", "tonemap", "peak", "stream"})
+    return image.convert(self, name or "rgb24", {color = "convert", to = {transfer = transfer, primaries = opts.primaries}, from = opts.from,
+        matrix = opts.matrix, range = opts.range, siting = opts.siting, dither = opts.dither, tonemap = opts.tonemap, peak = opts.peak,
+        stream = opts.stream}, 0)
+end
+
+--- i:tonemap([curve, {format=, transfer=, primaries=, peak=, …}]) -> SDR image from a pq or hlg one: curve "bt2390" (default), "reinhard" or "hable".
+-- format: rgb24; transfer: srgb; primaries: bt709.
+function methods:tonemap(curve, opts)
+    local op = "image:tonemap"
+    opts = check.options(op, opts, {"format", "transfer", "primaries", "peak", "matrix", "range", "siting", "from", "dither", "stream"})
+    return image.convert(self, opts.format or "rgb24", {color = "convert", tonemap = curve or "bt2390",
+        to = {transfer = opts.transfer or "srgb", primaries = opts.primaries or "bt709"}, peak = opts.peak, matrix = opts.matrix, range = opts.range,
+        siting = opts.siting, from = opts.from, dither = opts.dither, stream = opts.stream}, 0)
+end
+
 -- ---- the rest
 
 -- A new image with fn(plane) as its planes and the same tags.

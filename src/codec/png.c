@@ -47,11 +47,43 @@ bool gwb_png_recognise(const uint8_t *bytes, int64_t size)
     return (size >= 4 && memcmp(bytes + 1, signature + 1, 3) == 0) || (size >= 16 && memcmp(bytes + 12, "IHDR", 4) == 0);
 }
 
+// Code points of ITU-T H.273, which the chunk cICP holds.
+static const struct { int code; const char *name; } transfers[] = {
+    {13, "srgb"}, {1, "bt709"}, {4, "gamma22"}, {5, "gamma28"}, {8, "linear"}, {16, "pq"}, {18, "hlg"}, {6, "bt709"}, {14, "bt709"}, {15, "bt709"},
+}, primaries[] = {{1, "bt709"}, {9, "bt2020"}, {12, "display-p3"}, {5, "bt601-625"}, {6, "bt601-525"}};
+
+enum { TRANSFERS = sizeof transfers / sizeof *transfers, PRIMARIES = sizeof primaries / sizeof *primaries };
+
+// What a chunk says of the numbers' meaning. cICP counts before sRGB, and that before gAMA, whatever their order; `rank` is that of the best so far.
+static void read_colour(const uint8_t *name, const uint8_t *data, int64_t length, gwb_picture *out, int *rank)
+{
+    const char *transfer = "", *primary = "";
+    int found = 0;
+    if (memcmp(name, "cICP", 4) == 0 && length == 4) {
+        found = 3;
+        for (int i = 0; i < TRANSFERS; i++) if (transfers[i].code == data[1]) transfer = transfers[i].name;
+        for (int i = 0; i < PRIMARIES; i++) if (primaries[i].code == data[0]) primary = primaries[i].name;
+    } else if (memcmp(name, "sRGB", 4) == 0 && length == 1) {
+        found = 2;
+        transfer = "srgb";
+        primary = "bt709";
+    } else if (memcmp(name, "gAMA", 4) == 0 && length == 4) {
+        uint32_t gamma = gwb_be32(data);    // times 100000
+        found = 1;
+        transfer = gamma == 100000 ? "linear" : gamma >= 45450 && gamma <= 45460 ? "gamma22" : gamma >= 35710 && gamma <= 35720 ? "gamma28" : "";
+    }
+    if (found <= *rank) return;
+    *rank = found;
+    strcpy(out->transfer, transfer);
+    strcpy(out->primaries, primary);
+}
+
 // The walk. Sets what IHDR says, and whether IEND was reached.
 static int check_chunks(const gwb_input *in, gwb_picture *out, const uint8_t **header)
 {
     const uint8_t *b = in->bytes;
     bool pixels = false;
+    int rank = 0;
     for (int64_t at = 8; at < in->size;) {
         if (in->size - at < 12) break;
         int64_t length = gwb_be32(b + at);
@@ -78,6 +110,7 @@ static int check_chunks(const gwb_input *in, gwb_picture *out, const uint8_t **h
         }
         if (memcmp(name, "IHDR", 4) == 0) *header = b + at + 8;
         if (memcmp(name, "IDAT", 4) == 0) pixels = true;
+        if (!pixels) read_colour(name, b + at + 8, length, out, &rank);
         if (memcmp(name, "IEND", 4) == 0) return pixels ? 0 : gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: it has no pixels (IDAT)");
         at += 12 + length;
     }
@@ -197,6 +230,23 @@ static int end_chunk(gwb_bytes *out, int64_t at)
     return 0;
 }
 
+// sRGB for what it means, else cICP where both tags have a code; nothing where there are no tags.
+static int write_colour(const gwb_picture *p, gwb_bytes *out)
+{
+    if (strcmp(p->transfer, "srgb") == 0 && (!p->primaries[0] || strcmp(p->primaries, "bt709") == 0)) {
+        int64_t at = begin_chunk(out, "sRGB");
+        gwb_bytes_add(out, (const uint8_t[]){0}, 1);
+        return end_chunk(out, at);
+    }
+    uint8_t codes[4] = {0, 0, 0, 1};    // RGB, full range
+    for (int i = TRANSFERS - 1; i >= 0; i--) if (strcmp(p->transfer, transfers[i].name) == 0) codes[1] = (uint8_t)transfers[i].code;
+    for (int i = 0; i < PRIMARIES; i++) if (strcmp(p->primaries, primaries[i].name) == 0) codes[0] = (uint8_t)primaries[i].code;
+    if (!codes[0] || !codes[1]) return 0;
+    int64_t at = begin_chunk(out, "cICP");
+    gwb_bytes_add(out, codes, 4);
+    return end_chunk(out, at);
+}
+
 int gwb_png_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
 {
     static const uint8_t colours[] = {0, 4, 2, 6};
@@ -213,6 +263,7 @@ int gwb_png_encode(const gwb_picture *p, const gwb_write_params *params, gwb_byt
     int64_t at = begin_chunk(out, "IHDR");
     gwb_bytes_add(out, header, sizeof header);
     int rc = end_chunk(out, at);
+    if (rc == 0) rc = write_colour(p, out);
     if (rc < 0) return rc;
     uint8_t *rows = filtered(plane, bytes);
     if (!rows) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory to encode %dx%d pixels", plane->width, plane->height);
