@@ -416,7 +416,7 @@ local planar_formats = {u8 = "rgbp", f16 = "rgbpf16le", f32 = "rgbpf32le"}
 local function allocate(op, plan, position, count)
     local width, height, channels = plan.out.width, plan.out.height, plan.channels
     local element = types.names[plan.type + 1]
-    local results, whole = {}, nil
+    local results = {}
     if plan.layout == 0 then
         local f = format.by_position(plan.out.format)
         for i = 1, count do
@@ -442,7 +442,7 @@ local function allocate(op, plan, position, count)
     if rows > max_size then
         check.fail("LIMIT", op, "a batch of %d x %d rows does not fit a mat", count, height)
     end
-    whole = mat.allocate(op, position, width, rows, plan.type, nhwc and channels or 1, true)
+    local whole = mat.allocate(op, position, width, rows, plan.type, nhwc and channels or 1, true)
     return pipe.cut(plan, whole, count), whole
 end
 
@@ -481,7 +481,7 @@ local function run(op, self, sources, crops, opts, batch)
     local stream = check.stream(op, opts.stream)
     local count = #sources
     local src, dst = image_array(count), image_array(count)
-    local was_mat, kept = false, {}
+    local was_mat, kept = false, {}     -- luacheck: ignore 241 (holds what the C structs point to)
     for i = 1, count do
         local img
         img, was_mat = as_source(op, batch and "picture " .. i or "src", sources[i])
