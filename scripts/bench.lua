@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: MIT
--- Times copies on the device at hand: gpuwb scripts/bench.lua   (--device picks one)
+-- Times copies and conversions on the device at hand: gpuwb scripts/bench.lua   (--device picks one)
 --
 -- On cuda each row sets gpuwb's copy beside the driver's own (cuMemcpy2DAsync, cuMemcpyAsync), called on the same stream. A figure is the median of
 -- runs, each timed by events over many copies that were all enqueued before the first began; buffers are rotated over more
 -- than 300 MB, so that the processor's cache serves none of them. On the host it is the wall clock, and ffi.copy row by row stands for the driver.
+-- A conversion stands beside the driver's copy of half as many bytes as it reads and writes together, which moves as many: 100 % is the limit.
 local gpu = require "gpuwb"
 local ffi = require "ffi"
 
@@ -164,4 +165,33 @@ title "without gaps"
 for _, megabytes in ipairs(cuda and {1, 4, 16, 64, 255, 256, 1024} or {1, 16, 64}) do
     local bytes = megabytes * 1048576
     row(("%d MiB"):format(megabytes), bytes, function() return gpu.mat(bytes, 1, "u8") end)
+end
+
+-- ---- conversions
+
+print(("\n%-46s %10s %10s %9s %8s"):format("conversions 3840 x 2160, bt709, limited", "gpuwb us", cuda and "copy us" or "plain us", "of limit", "TB/s"))
+for _, pair in ipairs {{"nv12", "rgb24"}, {"nv12", "rgba"}, {"nv12", "gbrp"}, {"nv12", "rgbpf32le"}, {"yuv420p", "rgb24"}, {"p010le", "rgb24"},
+                       {"yuv444p", "rgb24"}, {"rgb24", "nv12"}, {"rgb24", "yuv420p"}, {"nv12", "yuv420p"}, {"rgb24", "bgr24"}} do
+    local function picture(name)
+        local yuv = gpu.format(name).model == "yuv"
+        local img = gpu.image(name, 3840, 2160, yuv and {matrix = "bt709", range = "limited"} or {})
+        for _, plane in ipairs(img.planes) do plane:fill(100) end
+        return img
+    end
+    local bytes = gpu.format(pair[1]):bytes(3840, 2160) + gpu.format(pair[2]):bytes(3840, 2160)
+    local sets = math.ceil(ROTATE / bytes)
+    local src, opts = each(sets, function() return picture(pair[1]) end), {}
+    for i = 1, sets do opts[i] = {out = picture(pair[2]), stream = stream} end
+    local n = cuda and 100 or 4
+    local ours = time(function(i) src[i % sets + 1]:convert(pair[2], opts[i % sets + 1]) end, n)
+    local function flat() return gpu.mat(bytes / 2, 1, "u8") end
+    local to, from = each(sets, flat), each(sets, flat)
+    local limit = time(function(i) return plain(to[i % sets + 1], from[i % sets + 1]) end, n)
+    print(("%-46s %10.2f %10.2f %9s %8.2f"):format(pair[1] .. " to " .. pair[2], ours, limit, ("%.0f %%"):format(100 * limit / ours), bytes / ours * 1e-6))
+    for i = 1, sets do
+        src[i]:close()
+        opts[i].out:close()
+    end
+    close(to)
+    close(from)
 end
