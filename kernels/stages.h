@@ -15,20 +15,40 @@ typedef struct gwb_px {
 
 // ---- values
 
-// f: m[3][3], from[3], to[3], i[0]: 1 where only the diagonal counts. c[3] * f[15] where i[1], else i[2] says that it becomes f[15].
+// f: m[3][3], from[3], to[3]. Alpha is multiplied by f[15] where i[0] is 1, else it becomes f[15].
 GWB_FN gwb_px gwb_stage_mix(const gwb_pipe_stage *s, gwb_px p, int x, int y)
 {
     (void)x, (void)y;
-    gwb_px r = p;
+    gwb_px r;
     for (int k = 0; k < 3; k++) {
-        if (s->i[0]) {
-            r.c[k] = s->f[4 * k] * (p.c[k] - s->f[9 + k]) + s->f[12 + k];
-        } else {
-            const float a = s->f[3 * k] * (p.c[0] - s->f[9]), b = s->f[3 * k + 1] * (p.c[1] - s->f[10]), c = s->f[3 * k + 2] * (p.c[2] - s->f[11]);
-            r.c[k] = ((a + b) + c) + s->f[12 + k];
-        }
+        const float a = s->f[3 * k] * (p.c[0] - s->f[9]), b = s->f[3 * k + 1] * (p.c[1] - s->f[10]), c = s->f[3 * k + 2] * (p.c[2] - s->f[11]);
+        r.c[k] = ((a + b) + c) + s->f[12 + k];
     }
-    r.c[3] = s->i[1] ? p.c[3] * s->f[15] : s->f[15];
+    r.c[3] = s->i[0] ? p.c[3] * s->f[15] : s->f[15];
+    return r;
+}
+
+// The same where m[0][1] and m[2][2] are zero, as from Y, U, V to R, G, B: products with them change no sum.
+GWB_FN gwb_px gwb_stage_yuv(const gwb_pipe_stage *s, gwb_px p, int x, int y)
+{
+    (void)x, (void)y;
+    const float l = p.c[0] - s->f[9], u = p.c[1] - s->f[10], v = p.c[2] - s->f[11];
+    gwb_px r;
+    r.c[0] = (s->f[0] * l + s->f[2] * v) + s->f[12];
+    r.c[1] = ((s->f[3] * l + s->f[4] * u) + s->f[5] * v) + s->f[13];
+    r.c[2] = (s->f[6] * l + s->f[7] * u) + s->f[14];
+    r.c[3] = s->i[0] ? p.c[3] * s->f[15] : s->f[15];
+    return r;
+}
+
+// The same where only the diagonal of m counts.
+GWB_FN gwb_px gwb_stage_diagonal(const gwb_pipe_stage *s, gwb_px p, int x, int y)
+{
+    (void)x, (void)y;
+    gwb_px r;
+    for (int k = 0; k < 3; k++)
+        r.c[k] = s->f[4 * k] * (p.c[k] - s->f[9 + k]) + s->f[12 + k];
+    r.c[3] = s->i[0] ? p.c[3] * s->f[15] : s->f[15];
     return r;
 }
 
@@ -145,21 +165,34 @@ GWB_FN gwb_px gwb_stage_lut3d(const gwb_pipe_stage *s, gwb_px p, int x, int y)
     return r;
 }
 
-// Another picture of the same size: i[0] channels of sample kind i[1]; i[2]: 0 over (by its alpha, channel i[3], where that is not negative), 1 add,
-// 2 multiply (f[1]: what counts as one). f[0]: opacity; f[2]: what counts as opaque.
+// Another picture of the same size: i[0] channels of sample kind i[1], i[5] of them colours, alpha channel i[3] (negative: none). i[2]: 0 over, by its
+// alpha, 1 add, 2 multiply. i[4] colours of this picture, i[6]: 1 where it has alpha. f[0]: opacity; f[1]: 1 / f[2], the largest code.
 GWB_FN gwb_px gwb_stage_blend(const gwb_pipe_stage *s, gwb_px p, int x, int y)
 {
     gwb_px r = p;
     const uint8_t *row = s->table + y * s->step;
     const int size = s->i[1] == GWB_SAMPLE_U8 ? 1 : s->i[1] == GWB_SAMPLE_F32 ? 4 : 2;
     const int mask = s->i[1] == GWB_SAMPLE_U8 ? 255 : 65535, pitch = size * s->i[0];
-    float alpha = s->f[0];
+    float alpha = s->f[0], below = 1.0f, both = 1.0f;
     if (s->i[2] == 0 && s->i[3] >= 0)
-        alpha = alpha * (gwb_load_sample(s->i[1], row + s->i[3] * size, x, pitch, 0, 0, mask) * s->f[2]);
-    for (int k = 0; k < s->i[4]; k++) {
-        const int from = k < s->i[0] ? k : 0;
-        const float v = gwb_load_sample(s->i[1], row + from * size, x, pitch, 0, 0, mask);
-        r.c[k] = s->i[2] == 0 ? p.c[k] + (v - p.c[k]) * alpha : s->i[2] == 1 ? p.c[k] + v * alpha : p.c[k] + (p.c[k] * (v * s->f[1]) - p.c[k]) * alpha;
+        alpha = alpha * (gwb_load_sample(s->i[1], row + s->i[3] * size, x, pitch, 0, 0, mask) * s->f[1]);
+    if (s->i[2] == 0 && s->i[6]) {      // over a picture that is not opaque itself: what is left of it, and both together
+        below = (p.c[3] * s->f[1]) * (1.0f - alpha);
+        both = alpha + below;
+        r.c[3] = both * s->f[2];
+    }
+    for (int k = 0; k < 3; k++) {
+        if (k >= s->i[4])
+            continue;
+        const float v = gwb_load_sample(s->i[1], row + (k < s->i[5] ? k : 0) * size, x, pitch, 0, 0, mask);
+        if (s->i[2] == 1)
+            r.c[k] = p.c[k] + v * alpha;
+        else if (s->i[2] == 2)
+            r.c[k] = p.c[k] + (p.c[k] * (v * s->f[1]) - p.c[k]) * alpha;
+        else if (s->i[6])
+            r.c[k] = both > 0.0f ? (v * alpha + p.c[k] * below) / both : p.c[k];
+        else
+            r.c[k] = p.c[k] + (v - p.c[k]) * alpha;
     }
     return r;
 }
@@ -173,10 +206,11 @@ GWB_FN void gwb_at_move(const gwb_pipe_move *m, int x, int y, int *sx, int *sy)
     *sy = m->m[2] * x + m->m[3] * y + m->at[1];
 }
 
-// resize to the nearest: floor((2x + 1) * source / (2 * size)), exactly. scale[i] holds the source's size, offset[i] the result's.
+// resize to the nearest: floor((2x + 1) * source / (2 * size)), exactly. The fixed-point estimate is that number or one less.
 GWB_FN int gwb_at_nearest(const gwb_pipe_move *m, int axis, int x)
 {
-    return (int)((2 * (int64_t)x + 1) * m->scale[axis] / (2 * m->offset[axis]));
+    const int64_t half = 2 * (int64_t)x + 1, last = (half * m->scale[axis]) >> 32;
+    return (int)(last + ((last + 1) * (2 * m->offset[axis]) <= half * (axis ? m->height : m->width)));
 }
 
 // resize by lines between pixel centres: taps *a and *b, which are inside, and the share of *b
@@ -186,6 +220,14 @@ GWB_FN float gwb_at_linear(const gwb_pipe_move *m, int axis, int x, int *a, int 
     const int last = (axis ? m->height : m->width) - 1, i = (int)(at >> 32);
     *a = i < 0 ? 0 : i > last ? last : i;
     *b = i + 1 < 0 ? 0 : i + 1 > last ? last : i + 1;
+    return (float)(uint32_t)at * 0x1p-32f;
+}
+
+// the same for four taps, of which the first is *first
+GWB_FN float gwb_at_cubic(const gwb_pipe_move *m, int axis, int x, int *first)
+{
+    const int64_t at = m->offset[axis] + m->scale[axis] * x;
+    *first = (int)(at >> 32) - 1;
     return (float)(uint32_t)at * 0x1p-32f;
 }
 
@@ -207,7 +249,7 @@ GWB_FN void gwb_cubic(float a, float t, float *w)
     w[3] = ((a * t) * u) * t;
 }
 
-// padding: 1 where (x, y) is inside, moved to where the border mode i[0] looks: 0 value (then 0 outside), 1 edge, 2 reflect, 3 wrap
+// pad, warp, remap: 1 where `v` of 0 .. n-1 counts as inside; *to is where the border mode looks: 0 value (0 outside), 1 edge, 2 reflect, 3 wrap
 GWB_FN int gwb_border(int mode, int v, int n, int *to)
 {
     int inside = v >= 0 && v < n;
@@ -224,7 +266,14 @@ GWB_FN int gwb_border(int mode, int v, int n, int *to)
     return mode != 0 || inside;
 }
 
-// affine and perspective: f[0..8], row by row, on pixel centres
+// what pad, warp and remap put where they look outside
+GWB_FN gwb_px gwb_stage_border(const gwb_pipe_stage *s)
+{
+    gwb_px p = {{s->f[12], s->f[13], s->f[14], s->f[15]}};
+    return p;
+}
+
+// affine and perspective: f[0..8], row by row, on pixel corners
 GWB_FN void gwb_at_warp(const gwb_pipe_stage *s, int x, int y, float *sx, float *sy)
 {
     const double u = (double)x + 0.5, v = (double)y + 0.5;
@@ -241,12 +290,10 @@ GWB_FN void gwb_at_remap(const gwb_pipe_stage *s, int x, int y, float *sx, float
     *sy = at[1];
 }
 
-// A position between pixels as its first tap and the share of the next; far away and NaN is -2, which is outside.
-GWB_FN int gwb_floor_tap(float v, int n, float *t)
+// A position between pixels as its first tap and the share of the next; NaN and what is beyond any picture is far outside.
+GWB_FN int gwb_floor_tap(float v, float *t)
 {
-    const float low = -2.0f, high = (float)n + 1.0f;
-    const float c = v > low ? (v < high ? v : high) : low;
-    const float whole = floorf(c);
+    const float far = 1073741824.0f, c = v > -far ? (v < far ? v : far) : -far, whole = floorf(c);
     *t = c - whole;
     return (int)whole;
 }

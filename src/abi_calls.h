@@ -136,15 +136,18 @@ const char *gwb_op_name(int op);        // of the stage table; static; NULL behi
 const char *gwb_op_kind(int op);        // "value", "place" or "end"
 const char *gwb_op_params(int op);      // see src/ops.h
 const char *gwb_op_text(int op);
+const char *gwb_expr_name(int op);      // of a gwb_expr_op (kernels/expr.h); static; NULL behind the last
 int gwb_pipe_open(gwb_pipe **pipe, const gwb_pipe_step *steps, int count);     // the caller's, until gwb_pipe_close
 void gwb_pipe_close(gwb_pipe *pipe);    // NULL is fine; work under way goes on
 // Checks the chain against a source and says what comes out. The first stage that does not fit is named by number and name.
 int gwb_pipe_describe(gwb_pipe *pipe, const gwb_image *src, const int32_t *crop, gwb_pipe_plan *plan);
-const char *gwb_pipe_text(gwb_pipe *pipe, const gwb_image *src, int pass);     // CUDA C of a pass (from 0), valid until the next call on the pipe; NULL: none
+// CUDA C of a pass (from 0) for one picture or for a batch, valid until the next call on the pipe; NULL: there is no such pass.
+const char *gwb_pipe_text(gwb_pipe *pipe, const gwb_image *src, int pass, int batch);
 // Runs the chain from src[i] to dst[i] for `count` pictures of one format and range on one device. Each dst has the planes that gwb_pipe_describe
 // says; plain channels (format -1) are one mat, or with a planar layout one a channel. crops: x, y, width, height of the region of each source that
-// counts, or NULL. Results must have one size. One launch where the chain is one pass.
+// counts, or NULL. Results must have one size. As many launches as the chain has passes, for pictures of different sizes that need different links some more.
 int gwb_pipe_run(gwb_pipe *pipe, const gwb_image *dst, const gwb_image *src, const int32_t *crops, int count, const gwb_stream *stream);
+int64_t gwb_pipe_launches(void);        // launches that pipelines made in this process so far
 int64_t gwb_compilations(void);         // kernels compiled by this process so far, cache hits not counted
 
 // ---- kernels from a source

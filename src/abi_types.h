@@ -326,6 +326,9 @@ typedef struct gwb_pipe_step {
     double v[16];
     const gwb_mat *operand; // borrowed by gwb_pipe_open, which holds its buffer
     gwb_image target;       // convert: format and tags; blend: the other picture's format
+    const uint8_t *program; // expr: pairs of gwb_expr_op (kernels/expr.h) and number; copied by gwb_pipe_open
+    int32_t program_size;   // bytes
+    int32_t pad;
 } gwb_pipe_step;
 
 // What a pipeline would do with a source.
@@ -335,7 +338,7 @@ typedef struct gwb_pipe_plan {
     int32_t type;           // gwb_type of the result's channels
     int32_t channels;
     int32_t launches;
-    int64_t bytes_read;     // of the source, at most once each; 0 where taps are scattered
+    int64_t bytes_read;     // at most, each once: of the source's region, and what passes between launches
     int64_t bytes_written;
 } gwb_pipe_plan;
 
