@@ -1,0 +1,244 @@
+-- SPDX-License-Identifier: MIT
+-- Times pipelines on the device at hand: gpuwb scripts/bench_pipe.lua   (--device picks one)
+--
+-- A figure is the median of runs. On cuda each run is timed by events over many launches that were all enqueued before the first began; sources and
+-- results rotate over more than 300 MB, so that the cache serves none of them. Bytes are counted as read and written once each. On the host it is the wall
+-- clock, over smaller pictures. NPP stands beside it where its libraries can be opened.
+local gpu = require "gpuwb"
+local ffi = require "ffi"
+local C = require("gpuwb.cdef").C
+
+ffi.cdef [[
+typedef struct gwb_bench_clock { int64_t seconds, nanoseconds; } gwb_bench_clock;
+int clock_gettime(int clock, gwb_bench_clock *time);
+]]
+
+local cuda = gpu.device() ~= "host"
+local stream = gpu.stream()
+local ROTATE, RUNS = cuda and 320e6 or 16e6, cuda and 11 or 3
+local W, H = cuda and 3840 or 960, cuda and 2160 or 540
+local PICTURES, CROPS = cuda and 16 or 4, cuda and 64 or 16
+
+local function now(clock)   -- microseconds; clock 1: wall, 2: this process's CPU time
+    local time = ffi.new("gwb_bench_clock")
+    ffi.C.clock_gettime(clock or 1, time)
+    return tonumber(time.seconds) * 1e6 + tonumber(time.nanoseconds) / 1e3
+end
+
+local function median(list)
+    table.sort(list)
+    return list[math.floor((#list + 1) / 2)]
+end
+
+-- Microseconds of fn(i), i = 1 .. n, which enqueues on `stream`.
+local function time(fn, n)
+    for i = 1, cuda and 200 or 1 do     -- until it is compiled, here and there
+        fn(i)
+        if i % 20 == 0 then stream:synchronize() end
+    end
+    stream:synchronize()
+    local figures, first, last = {}, gpu.event {timing = true}, gpu.event {timing = true}
+    for run = 1, RUNS do
+        if cuda then
+            stream:sleep(1 + n * 0.1)   -- longer than the calls below take
+            stream:record(first)
+            for i = 1, n do fn(i) end
+            stream:record(last)
+            last:synchronize()
+            figures[run] = gpu.elapsed(first, last) * 1e3 / n
+        else
+            local start = now()
+            for i = 1, n do fn(i) end
+            stream:synchronize()
+            figures[run] = (now() - start) / n
+        end
+    end
+    return median(figures)
+end
+
+local limit     -- bytes a microsecond that the copy reaches
+
+local function row(label, us, bytes)
+    local rate = bytes and bytes / us
+    print(("%-74s %10.2f %9s %9s"):format(label, us, rate and ("%.3f"):format(rate * 1e-6) or "-",
+        rate and limit and ("%.0f %%"):format(100 * rate / limit) or "-"))
+end
+
+local function absent(label, why)
+    print(("%-74s absent: %s"):format(label, why))
+end
+
+print(("%s, gpuwb %s\n%-74s %10s %9s %9s"):format(gpu.device(), gpu.version, "", "us", "TB/s", "of copy"))
+
+-- ---- the limit
+
+do
+    local bytes = cuda and 2 ^ 30 or 2 ^ 26
+    local a, b = gpu.mat(bytes, 1, "u8"), gpu.mat(bytes, 1, "u8")
+    local us = time(function() gpu.copy(b, a, {stream = stream}) end, cuda and 6 or 1)
+    row(("copy of %d MiB"):format(bytes / 2 ^ 20), us, 2 * bytes)
+    limit = 2 * bytes / us
+    a:close()
+    b:close()
+end
+
+-- ---- jobs
+
+local pipe = gpu.pipe()
+local mean, std = {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}
+local function normalised(p) return p:normalize {mean = mean, std = std, scale = 1 / 255} end
+
+local function nv12()
+    local i = gpu.image("nv12", W, H, {matrix = "bt709", range = "limited"})
+    i.planes[1]:fill(100)
+    i.planes[2]:fill {110, 140}
+    return i
+end
+
+local function each(n, make)
+    local list = {}
+    for i = 1, n do list[i] = make(i) end
+    return list
+end
+
+local function close(list)
+    for _, v in ipairs(list) do
+        for _, m in ipairs(type(v) == "table" and (v.planes or v) or {v}) do m:close() end
+    end
+end
+
+-- A pipeline over one picture a call.
+local function single(label, p, make)
+    local sources = each(2, make)
+    local plan = p:plan(sources[1])
+    local bytes = plan.bytes_read + plan.bytes_written
+    local sets = math.max(2, math.ceil(ROTATE / bytes))
+    for i = 3, sets do sources[i] = make(i) end
+    local results = each(sets, function(i) return p(sources[i]) end)
+    local opts = each(sets, function(i) return {out = results[i], stream = stream} end)
+    local us = time(function(i)
+        local at = i % sets + 1
+        p(sources[at], opts[at])
+    end, cuda and 100 or 2)
+    row(label, us, bytes)
+    close(sources)
+    close(results)
+end
+
+-- A batch a call, whose list make(i) gives; crops as p:batch takes them.
+local function batch(label, p, make, bytes, crops)
+    local sets = math.max(2, math.ceil(ROTATE / bytes))
+    local lists = each(sets, make)
+    local results = each(sets, function(i) return p:batch(lists[i], {crops = crops}) end)
+    local opts = each(sets, function(i) return {out = results[i], stream = stream, crops = crops} end)
+    local before = C.gwb_pipe_launches()
+    p:batch(lists[1], opts[1])
+    local launches = tonumber(C.gwb_pipe_launches() - before)
+    local us = time(function(i)
+        local at = i % sets + 1
+        p:batch(lists[at], opts[at])
+    end, cuda and 20 or 1)
+    row(("%s, %d launch%s"):format(label, launches, launches == 1 and "" or "es"), us, bytes)
+end
+
+local size = W .. "x" .. H
+single("nv12 -> rgb24 " .. size, pipe:convert "rgb24", nv12)
+single("nv12 -> normalised planar f32 " .. size, normalised(pipe:convert "rgb24"):to("planar", "f32"), nv12)
+single("nv12 " .. size .. " -> 640x640 bilinear, normalised planar f32",
+    normalised(pipe:convert("rgb24"):resize(640, 640, {antialias = false})):to("planar", "f32"), nv12)
+single("nv12 " .. size .. " -> 640x640 antialiased, normalised planar f32",
+    normalised(pipe:convert("rgb24"):resize(640, 640)):to("planar", "f32"), nv12)
+
+local function pictures() return each(PICTURES, nv12) end
+batch(("%d x nv12 -> rgb24 %s"):format(PICTURES, size), pipe:convert "rgb24", pictures, PICTURES * W * H * 4.5)
+batch(("%d x nv12 -> normalised nchw f32 %s"):format(PICTURES, size), normalised(pipe:convert "rgb24"):to("nchw", "f32"), pictures, PICTURES * W * H * 13.5)
+
+do
+    local crops, side = {}, 256
+    for i = 1, CROPS do crops[i] = {i * 37 % (W - side), i * 61 % (H - side), side, side} end
+    local bytes = CROPS * 3 * (side * side + 4 * 224 * 224)
+    local function list()
+        local m = gpu.mat(W, H, "u8x3", {fill = 7})
+        return each(CROPS, function() return m end)
+    end
+    for _, aa in ipairs {false, true} do
+        batch(("%d crops 256x256 of rgb24 -> 224x224%s, normalised nchw f32"):format(CROPS, aa and " antialiased" or ""),
+            normalised(pipe:resize(224, 224, {antialias = aa})):to("nchw", "f32"), list, bytes, crops)
+    end
+end
+
+-- ---- first use, and the CPU's part of a call
+
+if cuda then
+    local code = [[
+        local gpu = require "gpuwb"
+        local ffi, i = require "ffi", gpu.image("nv12", 640, 360, {matrix = "bt709", range = "limited"})
+        gpu.pipe():flip("both")(i)
+        gpu.synchronize()
+        ffi.cdef "typedef struct { long s, n; } t; int clock_gettime(int, t *);"
+        local function now() local t = ffi.new("t") ffi.C.clock_gettime(1, t) return tonumber(t.s) * 1e3 + tonumber(t.n) / 1e6 end
+        local p, start = gpu.pipe():convert("rgb24"):resize(320, 180, {antialias = false}):mul(2):to("planar", "f32"), now()
+        p(i)
+        gpu.synchronize()
+        io.write(now() - start)]]
+    local folder = os.tmpname()
+    os.remove(folder)
+    local exe = "/proc/" .. io.open("/proc/self/stat"):read("*n") .. "/exe"
+    for _, what in ipairs {"compiled", "from the disk cache"} do
+        local out = io.popen(("XDG_CACHE_HOME=%s %s --device %s -e '%s'"):format(folder, exe, gpu.device(), code))
+        local ms = tonumber(out:read("*a"))
+        out:close()
+        print(("%-74s %7.1f ms"):format("first use of a new chain, " .. what, ms or 0 / 0))
+    end
+    os.execute("rm -rf " .. folder)
+end
+
+do
+    local src, p = gpu.mat(64, 64, "u8x3", {fill = 1}), pipe:resize(32, 32, {antialias = false}):to("planar", "f32")
+    local out = p(src)
+    local image = gpu.image_from("rgb24", {src})
+    local opts = {out = out, stream = stream}
+    local used, calls = 0, 2000
+    for i = 1, calls + 400 do
+        local start = now(2)
+        p(image, opts)
+        used = used + (i > 400 and now(2) - start or 0)
+        if i % 100 == 0 then stream:synchronize() end
+    end
+    row("CPU time of a call, clock included", used / calls)
+end
+
+-- ---- NPP
+
+local function npp()
+    local label = "NPP: nv12 -> rgb24 " .. size
+    if not cuda then return absent(label, "the device is the host") end
+    local ok, lib
+    for _, version in ipairs {13, 12, 11} do
+        ok, lib = pcall(ffi.load, "libnppicc.so." .. version)
+        if ok then break end
+    end
+    if not ok then return absent(label, tostring(lib):gsub(":.*", "")) end
+    ffi.cdef [[
+    typedef struct { int width, height; } gwb_npp_size;
+    typedef struct {
+        void *stream; int device, multiprocessors, threads, block_threads; size_t shared; int major, minor; unsigned flags; int reserved;
+    } gwb_npp_context;
+    int nppiNV12ToRGB_709CSC_8u_P2C3R_Ctx(const uint8_t *const src[2], int src_step, uint8_t *dst, int dst_step, gwb_npp_size size, gwb_npp_context context);
+    ]]
+    local context = ffi.new("gwb_npp_context", {stream = stream.handle, multiprocessors = 132, threads = 2048, block_threads = 1024, shared = 49152, major = 9})
+    local sets = math.ceil(ROTATE / (W * H * 4.5))
+    local from = each(sets, nv12)
+    local to = each(sets, function() return gpu.mat(W, H, "u8x3") end)
+    gpu.synchronize()
+    local pairs_of = each(sets, function(i) return ffi.new("const uint8_t *[2]", {from[i].planes[1].data, from[i].planes[2].data}) end)
+    local area = ffi.new("gwb_npp_size", W, H)
+    local status = 0
+    local us = time(function(i)
+        local at = i % sets + 1
+        status = lib.nppiNV12ToRGB_709CSC_8u_P2C3R_Ctx(pairs_of[at], from[at].planes[1].step, to[at].data, to[at].step, area, context)
+    end, 100)
+    if status ~= 0 then return absent(label, "status " .. status) end
+    row(label, us, W * H * 4.5)
+end
+npp()
