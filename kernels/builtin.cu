@@ -11,7 +11,7 @@
 #include "convert_tile.h"
 #include "copy.h"
 #include "fill.h"
-#include "yuv420.h"
+#include "yuv_rgb.h"
 #include "reduce.h"
 
 #define GWB_ENTRY(name, ...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__) gwb_##name
@@ -88,7 +88,7 @@ GWB_ENTRY(convert_tile, 256, 4)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny
 
 // The same for one pair of kinds and shapes.
 #define GWB_TILE_ENTRY(fn, sk, ss, dk, ds) \
-    GWB_ENTRY(tile_##sk##_##ss##_##dk##_##ds, 256)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny, int) \
+    GWB_ENTRY(tile_##fn##_##sk##_##ss##_##dk##_##ds, 256)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny, int) \
     { \
         GWB_AFTER(); \
         const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x), y = (int)(blockIdx.y * blockDim.y + threadIdx.y); \

@@ -63,7 +63,7 @@ typedef enum gwb_shape {
     GWB_SHAPE_420_PAIRS     // the same two, interleaved
 } gwb_shape;
 
-// What yuv420.h can make of a conversion.
+// What yuv_rgb.h can make of a conversion.
 typedef enum gwb_quick {
     GWB_QUICK_NO,
     GWB_QUICK,              // with any siting
@@ -122,8 +122,8 @@ typedef struct gwb_convert_args {
     gwb_taps up_x, up_y;        // source chroma to pixels
     gwb_taps down_x, down_y;    // source chroma to destination chroma
     gwb_taps alpha_x, alpha_y;  // pixels to destination chroma, for blending
-    uint32_t quarter_x[2][3], quarter_y[2][3];      // yuv420.h: weights of the chroma samples before, at and behind, for even and odd pixels, in quarters
-    int32_t quick;              // gwb_quick: how yuv420.h does it
+    uint32_t quarter_x[2][3], quarter_y[2][3];      // yuv_rgb.h: weights of the chroma samples before, at and behind, for even and odd pixels, in quarters
+    int32_t quick;              // gwb_quick: how yuv_rgb.h does it
     gwb_mix mix;                // with light.on: from R G B in 0..1
     gwb_mix source_mix;         // with light.on: from source codes to R G B in 0..1
     gwb_light light;

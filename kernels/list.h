@@ -19,7 +19,7 @@
     _(convert_tile, gwb_convert_tile_args, 32, 8) \
     _(reduce, gwb_reduce_args, 256, 1)
 
-// What a cuda device runs in place of convert_tile where both sides are one of these: a kernel each, of gwb_FUNCTION_at. Function, kind and shape
+// What a cuda device runs in place of convert_tile where both sides are one of these: a kernel gwb_tile_… each, of gwb_FUNCTION_at. Function, kind and shape
 // (convert_args.h) of the source, kind and shape of the destination.
 #define GWB_TILES_FROM(_, fn, kind, shape) \
     _(fn, kind, shape, U8, 3) \
@@ -27,9 +27,10 @@
     _(fn, kind, shape, U8, PLANES) \
     _(fn, kind, shape, F32, PLANES)
 #define GWB_TILES(_) \
-    GWB_TILES_FROM(_, yuv420, U8, 420_PAIRS) \
-    GWB_TILES_FROM(_, yuv420, U8, 420) \
-    GWB_TILES_FROM(_, yuv420, U16, 420_PAIRS) \
+    GWB_TILES_FROM(_, yuv_rgb, U8, 420_PAIRS) \
+    GWB_TILES_FROM(_, yuv_rgb, U8, 420) \
+    GWB_TILES_FROM(_, yuv_rgb, U16, 420_PAIRS) \
+    GWB_TILES_FROM(_, yuv_rgb, U8, PLANES) \
     GWB_TILES_FROM(_, convert_tile, U8, PLANES) \
     GWB_TILES_FROM(_, convert_tile, U8, 3) \
     GWB_TILES_FROM(_, convert_tile, U8, 4) \
@@ -43,7 +44,7 @@
     _(convert_tile, U8, 420, U8, 420_PAIRS) \
     _(convert_tile, U16, 420_PAIRS, U8, 420_PAIRS)
 
-#define GWB_TILE_ID(fn, sk, ss, dk, ds) GWB_TILE_##sk##_##ss##_##dk##_##ds,
+#define GWB_TILE_ID(fn, sk, ss, dk, ds) GWB_TILE_##fn##_##sk##_##ss##_##dk##_##ds,
 enum { GWB_TILES(GWB_TILE_ID) GWB_TILE_COUNT };
 #undef GWB_TILE_ID
 

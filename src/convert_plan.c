@@ -290,19 +290,22 @@ static bool in_quarters(const gwb_taps *t, uint32_t quarter[2][3])
     return true;
 }
 
-// Says where yuv420.h gives the same: YUV of up to 12 bits to RGB by a matrix whose rows differ in chroma alone.
+// Says where yuv_rgb.h gives the same: YUV of up to 12 bits to RGB by a matrix whose rows differ in chroma alone.
 static void plan_quick(gwb_convert_args *a)
 {
     const gwb_mix *m = &a->mix;
     const bool rgb = (a->dst_kind == GWB_SAMPLE_U8 || a->dst_kind == GWB_SAMPLE_F32) &&
         (a->dst_shape == GWB_SHAPE_PLANES || (a->dst_kind == GWB_SAMPLE_U8 && (a->dst_shape == GWB_SHAPE_3 || a->dst_shape == GWB_SHAPE_4)));
-    const bool video = is_420(a->src_shape) && (a->src_kind == GWB_SAMPLE_U8 || (a->src_kind == GWB_SAMPLE_U16 && a->src_shape == GWB_SHAPE_420_PAIRS)) &&
-        a->src[0].mask < 4096 && a->up_x.phase_bits == 1 && a->up_y.phase_bits == 1;
+    const bool full = a->src_shape == GWB_SHAPE_PLANES && a->src_kind == GWB_SAMPLE_U8;
+    const bool video = full || (is_420(a->src_shape) && (a->src_kind == GWB_SAMPLE_U8 || (a->src_kind == GWB_SAMPLE_U16 &&
+        a->src_shape == GWB_SHAPE_420_PAIRS)) && a->src[0].mask < 4096 && a->up_x.phase_bits == 1 && a->up_y.phase_bits == 1);
     const bool plain = m->m[0][1] == 0 && m->m[2][2] == 0 && m->m[1][0] == m->m[0][0] && m->m[2][0] == m->m[0][0] && !m->diagonal && a->luma_needs == 7;
     const bool whole = m->from[0] == (float)(int)m->from[0] && m->from[1] == (float)(int)m->from[1] && m->from[2] == m->from[1];
     const bool zero = m->to[0] == 0 && m->to[1] == 0 && m->to[2] == 0;
     static const uint32_t left_x[2][3] = {{0, 4, 0}, {0, 2, 2}}, left_y[2][3] = {{1, 3, 0}, {0, 3, 1}};
-    if (rgb && video && plain && whole && zero && in_quarters(&a->up_x, a->quarter_x) && in_quarters(&a->up_y, a->quarter_y))
+    if (rgb && full && plain && whole && zero)
+        a->quick = GWB_QUICK;
+    else if (rgb && video && plain && whole && zero && in_quarters(&a->up_x, a->quarter_x) && in_quarters(&a->up_y, a->quarter_y))
         a->quick = memcmp(a->quarter_x, left_x, sizeof left_x) == 0 && memcmp(a->quarter_y, left_y, sizeof left_y) == 0 ? GWB_QUICK_LEFT : GWB_QUICK;
 }
 

@@ -82,7 +82,7 @@ int gwb_cuda_module_open(gwb_device *d)
 #undef FIND
 #define FIND(fn, sk, ss, dk, ds) \
     if (rc >= 0) \
-        rc = find_function(d, "gwb_tile_" #sk "_" #ss "_" #dk "_" #ds, &c->tiles[GWB_TILE_##sk##_##ss##_##dk##_##ds]);
+        rc = find_function(d, "gwb_tile_" #fn "_" #sk "_" #ss "_" #dk "_" #ds, &c->tiles[GWB_TILE_##fn##_##sk##_##ss##_##dk##_##ds]);
     GWB_TILES(FIND)
 #undef FIND
     if (rc >= 0)
@@ -126,10 +126,10 @@ CUresult gwb_cuda_start(gwb_queue *q, CUfunction function, unsigned gx, unsigned
 // The kernel made for a conversion's kinds and shapes, or the one for all.
 static CUfunction tile_of(const gwb_cuda_device *c, const gwb_convert_args *a)
 {
-    const bool yuv420 = a->quick, convert_tile = !a->quick;
+    const bool yuv_rgb = a->quick, convert_tile = !a->quick;
 #define PICK(fn, sk, ss, dk, ds) \
     if (fn && a->src_kind == GWB_SAMPLE_##sk && a->src_shape == GWB_SHAPE_##ss && a->dst_kind == GWB_SAMPLE_##dk && a->dst_shape == GWB_SHAPE_##ds) \
-        return c->tiles[GWB_TILE_##sk##_##ss##_##dk##_##ds];
+        return c->tiles[GWB_TILE_##fn##_##sk##_##ss##_##dk##_##ds];
     GWB_TILES(PICK)
 #undef PICK
     return c->kernels[GWB_KERNEL_convert_tile];

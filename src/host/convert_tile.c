@@ -3,7 +3,7 @@
 #include "host/kernels.h"
 
 #include "convert_tile.h"
-#include "yuv420.h"
+#include "yuv_rgb.h"
 
 // What sticks out of the last whole tiles; on cuda that is launches of their own.
 static void rest(const gwb_convert_args *a, int x, int y)
@@ -22,7 +22,7 @@ void gwb_host_convert_tile(const void *args, int32_t nx, int32_t y0, int32_t y1,
             if (py < a->height && (a->width - px < GWB_TILE_W || a->height - py < GWB_TILE_H))
                 rest(a, px, py);
             else if (a->quick)
-                gwb_yuv420_at(a, a->src_kind, a->src_shape, a->dst_kind, a->dst_shape, x, y, z);
+                gwb_yuv_rgb_at(a, a->src_kind, a->src_shape, a->dst_kind, a->dst_shape, x, y, z);
             else
                 gwb_convert_tile_item(a, x, y, z);
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// 4:2:0 to R, G and B, four pixels of two rows a thread: the conversion that video asks for most, with as few instructions as it takes, since on a
-// GPU those and not the memory bound it. The bits are those of convert.h: chroma of 12 bits or less is resampled exactly, so in whole numbers as
+// 4:2:0 and 4:4:4 to R, G and B, four pixels of two rows a thread: the conversions that video asks for most, with as few instructions as it takes,
+// since on a GPU those and not the memory bound them. The bits are those of convert.h: chroma of 12 bits or less is resampled exactly, so in whole numbers as
 // well as in floats, sixteen times as large; and a product with a zero of the matrix changes no sum. src/convert_plan.c says where it holds.
-#ifndef GWB_KERNEL_YUV420_H
-#define GWB_KERNEL_YUV420_H
+#ifndef GWB_KERNEL_YUV_RGB_H
+#define GWB_KERNEL_YUV_RGB_H
 
 #include "convert.h"
 #include "run.h"
@@ -24,7 +24,7 @@ GWB_FN uint32_t gwb_permute(uint32_t a, uint32_t b, uint32_t selector)
 
 // Chroma samples x - 1 .. x + 2, x even, of the rows that begin at pu and pv: U in the low half of each word, V in the high half. The first one and the
 // last are read where `first` and `end` say so.
-GWB_FN void gwb_yuv420_chroma(const gwb_convert_args *a, int kind, int pairs, const uint8_t *pu, const uint8_t *pv, int x, bool first, bool end, uint32_t c[4])
+GWB_FN void gwb_yuv_rgb_chroma(const gwb_convert_args *a, int kind, int pairs, const uint8_t *pu, const uint8_t *pv, int x, bool first, bool end, uint32_t c[4])
 {
     const int last = a->up_x.last, before = x > 0 ? x - 1 : 0, behind = x + 2 <= last ? x + 2 : last, lane = a->src[1].lane;
     c[0] = c[3] = 0;
@@ -78,7 +78,7 @@ GWB_FN uint32_t gwb_code_bytes(const float v[4])
 }
 
 // Four pixels of R, G and B to row y.
-GWB_FN void gwb_yuv420_store(const gwb_convert_args *a, int kind, int shape, int x, int y, float rgb[3][4])
+GWB_FN void gwb_yuv_rgb_store(const gwb_convert_args *a, int kind, int shape, int x, int y, float rgb[3][4])
 {
     const gwb_samples *d = a->dst;
     if (shape == GWB_SHAPE_PLANES) {
@@ -120,8 +120,49 @@ GWB_FN void gwb_yuv420_store(const gwb_convert_args *a, int kind, int shape, int
         ((uint32_t *)p)[i] = w[i];
 }
 
+// The row of four pixels: luma codes come as 2^23 + code, chroma with u_zero and v_zero added, all as the bits of floats.
+GWB_FN void gwb_yuv_rgb_row(const gwb_convert_args *a, const uint32_t luma[4], const uint32_t u[4], const uint32_t v[4], float uv_zero, float part, float rgb[3][4])
+{
+    const gwb_mix *m = &a->mix;
+    const float y_zero = 8388608.0f + m->from[0];
+    const float vr = m->m[0][2] * part, ug = m->m[1][1] * part, vg = m->m[1][2] * part, ub = m->m[2][1] * part;
+    GWB_UNROLL
+    for (int k = 0; k < 4; k++) {
+        const float cb = gwb_float_from_bits(u[k]) - uv_zero, cr = gwb_float_from_bits(v[k]) - uv_zero;
+        const float luminance = m->m[0][0] * (gwb_float_from_bits(luma[k]) - y_zero);
+        rgb[0][k] = luminance + vr * cr;
+        rgb[1][k] = (luminance + ug * cb) + vg * cr;
+        rgb[2][k] = luminance + ub * cb;
+    }
+}
+
+// 2^23 + byte k of a word, as the bits of a float.
+GWB_FN uint32_t gwb_yuv_rgb_byte(uint32_t word, int k)
+{
+    return gwb_permute(word, 0x4b000000, 0x7650 | k);
+}
+
+// The tile at (x, y) of three full planes of bytes.
+GWB_FN void gwb_yuv_rgb_full(const gwb_convert_args *a, int dst_kind, int dst_shape, int x, int y)
+{
+    GWB_UNROLL
+    for (int r = 0; r < 2; r++) {
+        uint32_t c[3][4];
+        GWB_UNROLL
+        for (int i = 0; i < 3; i++) {
+            const uint32_t word = *(const uint32_t *)(a->src[i].data + (y + r) * a->src[i].step + x);
+            GWB_UNROLL
+            for (int k = 0; k < 4; k++)
+                c[i][k] = gwb_yuv_rgb_byte(word, k);
+        }
+        float rgb[3][4];
+        gwb_yuv_rgb_row(a, c[0], c[1], c[2], 8388608.0f + a->mix.from[1], 1.0f, rgb);
+        gwb_yuv_rgb_store(a, dst_kind, dst_shape, x, y + r, rgb);
+    }
+}
+
 // The tile at (x, y). `left`: chroma lies where MPEG-2 and H.264 have it, so that the weights are constants.
-GWB_FN void gwb_yuv420_tile(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, bool left, int x, int y)
+GWB_FN void gwb_yuv_rgb_tile(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, bool left, int x, int y)
 {
     const int pairs = src_shape == GWB_SHAPE_420_PAIRS, size = gwb_kind_size(src_kind), row = y >> 1;
     const gwb_samples *s = a->src;
@@ -132,50 +173,45 @@ GWB_FN void gwb_yuv420_tile(const gwb_convert_args *a, int src_kind, int src_sha
     const bool first = !left && (a->quarter_x[0][0] | a->quarter_x[1][0]), end = left || (a->quarter_x[0][2] | a->quarter_x[1][2]);
     const uint8_t *pu = s[1].data - (pairs ? s[1].lane * size : 0) + row * s[1].step, *pv = s[2].data + row * s[2].step;
     const bool above = row > 0, below = row < a->up_y.last;
-    gwb_yuv420_chroma(a, src_kind, pairs, above ? pu - s[1].step : pu, above ? pv - s[2].step : pv, x >> 1, first, end, chroma[0]);
-    gwb_yuv420_chroma(a, src_kind, pairs, pu, pv, x >> 1, first, end, chroma[1]);
-    gwb_yuv420_chroma(a, src_kind, pairs, below ? pu + s[1].step : pu, below ? pv + s[2].step : pv, x >> 1, first, end, chroma[2]);
+    gwb_yuv_rgb_chroma(a, src_kind, pairs, above ? pu - s[1].step : pu, above ? pv - s[2].step : pv, x >> 1, first, end, chroma[0]);
+    gwb_yuv_rgb_chroma(a, src_kind, pairs, pu, pv, x >> 1, first, end, chroma[1]);
+    gwb_yuv_rgb_chroma(a, src_kind, pairs, below ? pu + s[1].step : pu, below ? pv + s[2].step : pv, x >> 1, first, end, chroma[2]);
 
-    const gwb_mix *m = &a->mix;
-    const float times = left ? 8.0f : 16.0f, part = left ? 0.125f : 0.0625f;    // chroma comes that many times as large
-    const float y_zero = 8388608.0f + m->from[0], uv_zero = 8388608.0f + times * m->from[1];
-    const float vr = m->m[0][2] * part, ug = m->m[1][1] * part, vg = m->m[1][2] * part, ub = m->m[2][1] * part;
+    const float times = left ? 8.0f : 16.0f;    // chroma comes that many times as large
     GWB_UNROLL
     for (int r = 0; r < 2; r++) {
-        uint32_t column[4];
+        uint32_t column[4], code[4], u[4], v[4];
         GWB_UNROLL
         for (int k = 0; k < 4; k++)
             column[k] = left ? 3 * chroma[1][k] + chroma[2 * r][k]
                 : a->quarter_y[r][0] * chroma[0][k] + a->quarter_y[r][1] * chroma[1][k] + a->quarter_y[r][2] * chroma[2][k];
-        float rgb[3][4];
         GWB_UNROLL
         for (int k = 0; k < 4; k++) {
             const uint32_t *w = a->quarter_x[k & 1], *c = column + k / 2;
             const uint32_t uv = !left ? w[0] * c[0] + w[1] * c[1] + w[2] * c[2] : k & 1 ? c[1] + c[2] : 2 * c[1];
-            // 2^23 + n as a float, for n of a byte or of a half
-            const uint32_t code = src_kind == GWB_SAMPLE_U8 ? gwb_permute(luma[r][0], 0x4b000000, 0x7650 | k)
+            code[k] = src_kind == GWB_SAMPLE_U8 ? gwb_yuv_rgb_byte(luma[r][0], k)
                 : 0x4b000000 | ((luma[r][k / 2] >> 16 * (k & 1) & 0xffff) >> s[0].shift & (uint32_t)s[0].mask);
-            const float u = gwb_float_from_bits(gwb_permute(uv, 0x4b000000, 0x7610)) - uv_zero;
-            const float v = gwb_float_from_bits(gwb_permute(uv, 0x4b000000, 0x7632)) - uv_zero;
-            const float luminance = m->m[0][0] * (gwb_float_from_bits(code) - y_zero);
-            rgb[0][k] = luminance + vr * v;
-            rgb[1][k] = (luminance + ug * u) + vg * v;
-            rgb[2][k] = luminance + ub * u;
+            u[k] = gwb_permute(uv, 0x4b000000, 0x7610);
+            v[k] = gwb_permute(uv, 0x4b000000, 0x7632);
         }
-        gwb_yuv420_store(a, dst_kind, dst_shape, x, y + r, rgb);
+        float rgb[3][4];
+        gwb_yuv_rgb_row(a, code, u, v, 8388608.0f + times * a->mix.from[1], left ? 0.125f : 0.0625f, rgb);
+        gwb_yuv_rgb_store(a, dst_kind, dst_shape, x, y + r, rgb);
     }
 }
 
 // A work item: a tile as in convert_tile.h, where the picture has all of it.
-GWB_FN void gwb_yuv420_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int tx, int y_in_band, int band)
+GWB_FN void gwb_yuv_rgb_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int tx, int y_in_band, int band)
 {
     const int x = tx * GWB_TILE_W, y = (band * GWB_BAND + y_in_band) * GWB_TILE_H;
     if (a->width - x < GWB_TILE_W || a->height - y < GWB_TILE_H)
         return;
-    if (a->quick == GWB_QUICK_LEFT)
-        gwb_yuv420_tile(a, src_kind, src_shape, dst_kind, dst_shape, true, x, y);
+    if (src_shape == GWB_SHAPE_PLANES)
+        gwb_yuv_rgb_full(a, dst_kind, dst_shape, x, y);
+    else if (a->quick == GWB_QUICK_LEFT)
+        gwb_yuv_rgb_tile(a, src_kind, src_shape, dst_kind, dst_shape, true, x, y);
     else
-        gwb_yuv420_tile(a, src_kind, src_shape, dst_kind, dst_shape, false, x, y);
+        gwb_yuv_rgb_tile(a, src_kind, src_shape, dst_kind, dst_shape, false, x, y);
 }
 
 #endif
