@@ -417,6 +417,66 @@ helper.each_device(function(device)
     end)
 end)
 
+-- The bytes of a result: of a mat, an image, or a list of these.
+local function bits(v)
+    if type(v) == "userdata" then return v:download() end
+    local text = ""
+    for _, m in ipairs(v.planes or v) do text = text .. bits(m) end
+    return text
+end
+
+describe("on several devices a pipeline", function()
+    local function compare(p, img, label)
+        local first
+        for _, name in ipairs(helper.devices()) do
+            gpu.device(name)
+            local source = img:to(name)
+            local ok, one = pcall(p, source)
+            local text = ok and bits(one) or one.message
+            if ok then
+                assert.equal(text, bits(p:batch {source, source, source}):sub(-#text), name .. ", in a batch: " .. label)
+            end
+            first = first or text
+            assert(first == text, name .. ": " .. label)
+        end
+        gpu.device(helper.devices()[1])
+    end
+
+    it("gives the same bits, one by one and in batches", function()
+        local random, before = helper.random(77), gpu.device()
+        gpu.device(helper.devices()[1])
+        local ends = {
+            function(p) return p:to("planar", "f32") end, function(p) return p:convert("rgba", yuv_tags) end,
+            function(p) return p:convert("nv12", yuv_tags) end, function(p) return p:to("interleaved", "u8") end, function(p) return p:convert("rgb48le", yuv_tags):to("nchw", "f16") end,
+        }
+        for i = 1, 150 do
+            local format, size = pick(random, sources), pick(random, sizes)
+            local img, strings = random_image(format, size[1], size[2], i)
+            local r, p = reference_of(format, size[1], size[2], strings), gpu.pipe()
+            for _ = 1, random(4) do
+                local name = pick(random, names)
+                if name ~= "blend" and r.w * r.h < 2000 then p, r = stages[name](random, p, r) end
+            end
+            p = pick(random, ends)(p)
+            compare(p, img, ("%s %dx%d %s"):format(format, size[1], size[2], p))
+        end
+        for i, format in ipairs {"nv12", "yuv420p", "p010le", "rgb24", "rgba", "gray", "yuv422p", "gbrp", "rgbf32le", "nv21", "yuv420p10le", "ya8"} do
+            for _, size in ipairs {{128, 64}, {131, 67}, {516, 9}, {8, 300}} do
+                local img = random_image(format, size[1], size[2], i)
+                local tight = gpu.format(format).model == "yuv" and gpu.image(format, size[1], size[2], yuv_tags) or gpu.image(format, size[1], size[2])
+                gpu.copy(tight, img)
+                local rgb = gpu.pipe():convert("rgb24", {})
+                for _, p in ipairs {rgb:mul(0.5), rgb:normalize {mean = 2, std = 3}:to("planar", "f32"), rgb:mul(2):convert("rgba"),
+                                    rgb:add(1):to("nhwc", "f32"), gpu.pipe():crop(4, 2, size[1] - 4, size[2] - 3):sub(1):to("interleaved", "f16"),
+                                    rgb:resize(50, 33, {antialias = false}):to("nchw", "f32"), rgb:resize(50, 33):to("nchw", "u8")} do
+                    compare(p, tight, ("%s %dx%d %s"):format(format, size[1], size[2], p))
+                end
+            end
+        end
+        gpu.device(before)
+    end)
+end)
+
 describe("a pipeline", function()
     local img
     setup(function()
