@@ -447,7 +447,8 @@ describe("on several devices a pipeline", function()
         gpu.device(helper.devices()[1])
         local ends = {
             function(p) return p:to("planar", "f32") end, function(p) return p:convert("rgba", yuv_tags) end,
-            function(p) return p:convert("nv12", yuv_tags) end, function(p) return p:to("interleaved", "u8") end, function(p) return p:convert("rgb48le", yuv_tags):to("nchw", "f16") end,
+            function(p) return p:convert("nv12", yuv_tags) end, function(p) return p:to("interleaved", "u8") end,
+            function(p) return p:convert("rgb48le", yuv_tags):to("nchw", "f16") end,
         }
         for i = 1, 150 do
             local format, size = pick(random, sources), pick(random, sizes)
