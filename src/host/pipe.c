@@ -100,6 +100,46 @@ GWB_CLONES static void read_chroma(const context *c, const gwb_taps *tx, const g
 #undef READ
 }
 
+// The same for a run of pixels that chroma is enlarged for: each column is worked out once.
+GWB_CLONES static void read_chroma_run(const context *c, const gwb_taps *tx, const gwb_taps *ty, const places *at, pixels *out)
+{
+    gwb_pipe_side s = c->pass->code.src;
+    const gwb_pipe_shape *shape = c->at.shape;
+    const int last_x = (shape->src_width - 1) >> s.log2_w, last_y = (shape->src_height - 1) >> s.log2_h, x0 = at->x[0], y = at->y[0];
+    const int py = gwb_tap_phase(ty, y), y0 = gwb_tap_first(ty, y);
+    int first = gwb_tap_first(tx, x0), end = first;
+    for (int i = 0; i < at->n; i++) {
+        const int f = gwb_tap_first(tx, x0 + i);
+        first = f < first ? f : first;
+        end = f + tx->count > end ? f + tx->count : end;
+    }
+    float column[LIST + 2 * GWB_TAPS];
+    for (int k = 1; k < 3; k++) {
+        memset(out->c[k], 0, (size_t)at->n * sizeof out->c[k][0]);
+        if (!(s.components >> k & 1))
+            continue;
+        for (int j = 0; j < ty->count; j++) {
+            const int row = gwb_clamp(y0 + j, last_y);
+            const float w = ty->weight[py][j];
+#define READ(KIND) \
+            s.kind = KIND; \
+            for (int i = 0; i < end - first; i++) { \
+                const float v = w * gwb_pipe_sample(&s, c->at.item, k, gwb_clamp(first + i, last_x), row); \
+                column[i] = j == 0 ? v : column[i] + v; \
+            }
+            EACH_KIND(s.kind, READ)
+#undef READ
+        }
+        for (int i = 0; i < at->n; i++) {
+            const int p = gwb_tap_phase(tx, x0 + i), f = gwb_tap_first(tx, x0 + i) - first;
+            float sum = tx->weight[p][0] * column[f];
+            for (int t = 1; t < tx->count; t++)
+                sum = sum + tx->weight[p][t] * column[f + t];
+            out->c[k][i] = sum;
+        }
+    }
+}
+
 static void read_source(const context *c, const places *at, pixels *out)
 {
     const gwb_pipe_code *code = &c->pass->code;
@@ -111,7 +151,7 @@ static void read_source(const context *c, const places *at, pixels *out)
             read_samples(c, k, at, out->c[k]);
     }
     if (sub && code->src.components & 6)
-        read_chroma(c, &code->up_x, &code->up_y, at, out);
+        (at->run ? read_chroma_run : read_chroma)(c, &code->up_x, &code->up_y, at, out);
 }
 
 // ---- values
