@@ -300,7 +300,10 @@ int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *s, int write)
     if (rc < 0 || !m->buf)
         return rc;
     gwb_lock();
-    rc = number_now(s->queue);
+    if (write)      // takes the place of all earlier uses, so the stream must be behind them
+        rc = gwb_buf_order(m->buf, s->queue, true);
+    if (rc >= 0)
+        rc = number_now(s->queue);
     if (rc >= 0)
         rc = gwb_buf_used(m->buf, s->queue, s->queue->issued, write != 0);
     gwb_unlock();

@@ -156,6 +156,16 @@ helper.each_device(function(name)
             raises("BAD_ARGUMENT", "read, write", m.record_stream, m, s, "both")
             raises("BAD_ARGUMENT", "stream", m.record_stream, m)
         end)
+
+        it("keeps the work that it knew of before", function()
+            local s, other = gpu.stream {blocking = false}, gpu.stream {blocking = false}
+            local m = gpu.mat(8, 8, "u8", {fill = 1})
+            s:sleep(50)
+            m:fill(2, {stream = s})
+            m:record_stream(other)
+            assert.equal(2, (m:at(7, 7)))
+            assert.is_true(s:query())
+        end)
     end)
 
     describe("lifetime", function()
