@@ -38,6 +38,10 @@ for _, device in ipairs(helper.devices()) do
         it("by an error", function() leave("error(\"out of ideas\")", 1, "out of ideas") end)
         it("by error(nil)", function() leave("error()", 1) end)
         it("after a gpuwb error", function() leave("gpu.mat(-1, 1, \"u8\")", 1, "width must be a whole number") end)
+        it("with a finalizer that launches a kernel", function()
+            leave("local k = gpu.kernel(\"__global__ void f(unsigned char *p) { }\") local m = gpu.mat(1, 1, \"u8\") keep.p = newproxy(true) "
+                .. "getmetatable(keep.p).__gc = function() pcall(k.f, {grid = 1, block = 1, args = {m}}) end", 0)
+        end)
         it("after everything was closed", function()
             leave("for _, m in ipairs(keep) do m:close() end keep.s:close() keep.e:close() keep = nil collectgarbage() gpu.trim()", 0)
         end)

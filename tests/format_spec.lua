@@ -115,6 +115,12 @@ describe("the format table", function()
         assert.equal(text, dofile("scripts/formats.lua").insert(text))
     end)
 
+    it("says what its methods are methods of", function()
+        local f = gpu.format("nv12")
+        helper.raises("BAD_ARGUMENT", "method of a format", f.bytes, {}, 2, 2)
+        helper.raises("BAD_ARGUMENT", "method of a format", f.plane, nil, 1, 2, 2)
+    end)
+
     it("prints a format in a line", function()
         assert.equal("nv12: semiplanar yuv, 2 planes of u8, 8 bits, chroma 2x2", tostring(gpu.format("nv12")))
     end)

@@ -181,6 +181,8 @@ helper.each_device(function(name)
                 local other = gpu.on("host", gpu.mat, 1, 1, "f32")
                 raises("BAD_ARGUMENT", {"on host", "on " .. name, "m:to"}, run, k.pointers, {nil, nil, other, nil, nil, nil, bytes})
             end
+            raises("BAD_ARGUMENT", "C type", run, k.pointers, {ffi.typeof("float"), nil, f, nil, nil, nil, bytes})
+            raises("BAD_ARGUMENT", "complex", run, k.pointers, {ffi.new("complex"), nil, f, nil, nil, nil, bytes})
             raises("BAD_ARGUMENT", "reads[1]", run, k.pointers, {nil, nil, f, nil, nil, nil, bytes}, {reads = {5}})
             raises("BAD_ARGUMENT", "writes must be", run, k.pointers, {nil, nil, f, nil, nil, nil, bytes}, {writes = f})
         end)

@@ -205,6 +205,32 @@ helper.each_device(function(name)
                 assert.equal(1, (m:at(0, 0)))
             end
         end)
+
+        it("are not looked for in a list that holds itself", function()
+            local list = {}
+            list[1] = list
+            raises("BAD_ARGUMENT", "lists within lists", function() gpu.mat(1, 1, "u8"):upload(list) end)
+        end)
+
+        it("are not those of a finalizer that runs in between", function()
+            local function disturb()
+                local m = gpu.mat(3, 3, "u8x2", {packed = true, fill = {7, 8}})
+                gpu.reduce(gpu.merge(m:channels_split()), "max")
+                gpu.copy2d {dst = m, src = m:clone {packed = true}, width = 2, height = 1}
+            end
+            for i = 1, 400 do
+                getmetatable(newproxy(true)).__gc = disturb
+                if i % 7 == 0 then
+                    collectgarbage("step", 50)
+                end
+                local m = gpu.mat(16, 4, "u8x3", {fill = {1, 2, 3}})
+                assert.is_false(gpu.mat(5, 5, "u8").step == 5)
+                local list = m:channels_split()
+                assert.same({1, 2, 3}, {gpu.merge(list):at(15, 3)})
+                gpu.copy2d {dst = list[1], src = list[3], width = 16, height = 4}
+                assert.equal(192, (gpu.reduce(list[1], "sum")))
+            end
+        end)
     end)
 
     describe("fill", function()

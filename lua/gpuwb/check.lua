@@ -212,10 +212,23 @@ function check.event(op, name, v)
     return v
 end
 
+-- Puts a C handle into owner.handle, closed with the last reference. At the program's end LuaJIT does that before it runs the script's finalizers:
+-- they then find nil there.
+function check.own(owner, handle, close)
+    local weak = setmetatable({owner}, {__mode = "v"})
+    owner.handle = ffi.gc(handle, function(h)
+        if weak[1] then
+            weak[1].handle = nil
+        end
+        close(h)
+    end)
+    return owner
+end
+
 -- A cdata pointer or array as `void *`, and the bytes it is known to hold (nil for a bare pointer). NULL and everything else is an error.
 local pointer_kind = {}     -- by ctype id: "pointer", "array" or false
 function check.pointer(op, name, v)
-    if type(v) == "cdata" then
+    if type(v) == "cdata" and tonumber(v) == nil then   -- a C type is cdata too, and a number; of a pointer tonumber makes nil
         local ctype = ffi.typeof(v)
         local id = tonumber(ctype)
         local kind = pointer_kind[id]

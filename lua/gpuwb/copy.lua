@@ -23,7 +23,8 @@ function copy.checks(new)
     return before
 end
 
-local dst_planes, src_planes = ffi.new("const gwb_mat *[4]"), ffi.new("const gwb_mat *[4]")
+-- What C reads and writes is made for each call: a finalizer that runs in between may copy too.
+local new_planes, new_params, new_report = ffi.typeof("const gwb_mat *[4]"), ffi.typeof("gwb_copy2d_params"), ffi.typeof("gwb_copy_report")
 
 -- A mat as a list of one and nil, or the planes of an image and its format.
 local function planes_of(op, name, v)
@@ -50,6 +51,7 @@ function copy.copy(dst, src, opts)
     if #to > 4 then
         check.fail("BAD_ARGUMENT", op, "%d planes; at most 4", #to)
     end
+    local dst_planes, src_planes = new_planes(), new_planes()
     for k = 1, #to do
         dst_planes[k - 1], src_planes[k - 1] = check.mat(op, "dst", to[k]), check.mat(op, "src", from[k])
     end
@@ -66,6 +68,12 @@ local function fill(op, c, opts, known)
     c.height = check.integer(op, "height", opts.height, 0, 2 ^ 53)
     local nothing = c.width == 0 or c.height == 0
     for _, side in ipairs {"dst", "src"} do
+        c[side .. "_step"] = opts[side .. "_step"] == nil and 0 or check.integer(op, side .. "_step", opts[side .. "_step"], -2 ^ 53, 2 ^ 53)
+        for _, axis in ipairs {"_x", "_y"} do
+            c[side .. axis] = opts[side .. axis] == nil and 0 or check.integer(op, side .. axis, opts[side .. axis], 0, 2 ^ 53)
+        end
+    end
+    for _, side in ipairs {"dst", "src"} do
         local v, step = opts[side], opts[side .. "_step"]
         local as_mat, as_pointer
         if check.is_mat(v) then
@@ -79,24 +87,15 @@ local function fill(op, c, opts, known)
                 check.fail("BAD_ARGUMENT", op, "%s is an array of %d bytes; the copy touches %.0f", side, bytes, need)
             end
         end
-        if step ~= nil then
-            check.integer(op, side .. "_step", step, -2 ^ 53, 2 ^ 53)
-            if step <= 0 and not nothing then
-                check.fail("BAD_ARGUMENT", op, "%s pitch %d; wanted at least the width of %d bytes (m:fill(row) repeats one row)", side, step,
-                    tonumber(c.width))
-            end
+        if step ~= nil and step <= 0 and not nothing then
+            check.fail("BAD_ARGUMENT", op, "%s pitch %d; wanted at least the width of %d bytes (m:fill(row) repeats one row)", side, step,
+                tonumber(c.width))
         end
-        c[side .. "_mat"], c[side .. "_ptr"], c[side .. "_step"] = as_mat, as_pointer, step or 0
-        for _, axis in ipairs {"_x", "_y"} do
-            local at = opts[side .. axis]
-            c[side .. axis] = at == nil and 0 or check.integer(op, side .. axis, at, 0, 2 ^ 53)
-        end
+        c[side .. "_mat"], c[side .. "_ptr"] = as_mat, as_pointer
     end
     return opts
 end
 
-local params = ffi.new("gwb_copy2d_params")
-local report = ffi.new("gwb_copy_report")
 local explain
 
 --- gpu.copy2d{dst=, src=, width=, height=, dst_step=, src_step=, dst_x=, dst_y=, src_x=, src_y=, stream=}: copies `height` rows of `width` BYTES.
@@ -104,6 +103,7 @@ local explain
 -- belongs to is found out, never told. Zero width or height touches nothing. The plane-copy rules are asked first: see gpu.checks.
 function copy.copy2d(opts)
     local op = "gpu.copy2d"
+    local params, report = new_params(), new_report()
     opts = fill(op, params, opts, keys)
     local stream = check.stream(op, opts.stream)
     if mode ~= "off" then
@@ -269,7 +269,7 @@ end
 -- The bytes of rows at a pointer or in a mat, tight, as a cdata array.
 local function read_rows(op, what, step, x, y, width, height)
     local tmp = mat.allocate(op, 0, width, height, 0, 1, true)
-    local c = ffi.new("gwb_copy2d_params")
+    local c = new_params()
     c.dst_mat, c.width, c.height = tmp, width, height
     if check.is_mat(what) then
         c.src_mat = what
@@ -301,7 +301,7 @@ end
 -- The table: {suspicious=, rules={P1=true, …}, src={first=, last=, step=, outside=, touched=, given_offset=, expected_offset=, moved_rows=}, dst=…}.
 function copy.explain(opts)
     local op = "gpu.explain_copy"
-    local c = ffi.new("gwb_copy2d_params")
+    local c, report = new_params(), new_report()
     opts = fill(op, c, opts, explain_keys)
     check.status(C.gwb_copy2d_check(c, report), op)
     local width, height = tonumber(c.width), tonumber(c.height)

@@ -121,15 +121,16 @@ function public.decode(bytes, opts)
     return loaded(op, C.gwb_decode(data, size, "the bytes", reading(op, opts), picture), picture, opts)
 end
 
--- A reader of frames that closes itself with the last reference.
+-- A reader of frames, {handle=}, that closes itself with the last reference.
 local function open_frames(op, path, frame_bytes, params)
     local out = ffi.new("gwb_frames *[1]")
     check.status(C.gwb_frames_open(path, frame_bytes, params, out), op)
-    return ffi.gc(out[0], C.gwb_frames_close)
+    return check.own({}, out[0], C.gwb_frames_close)
 end
 
 local function close_frames(frames)
-    C.gwb_frames_close(ffi.gc(frames, nil))
+    C.gwb_frames_close(ffi.gc(frames.handle, nil))
+    frames.handle = nil
 end
 
 -- What a raw file's frames are: a function that makes an image of a frame's bytes, and their number.
@@ -169,7 +170,7 @@ function public.load_raw(path, name, width, height, opts)
     local params = reading(op, opts)
     params.lenient = (opts.strict == false or opts.frame ~= nil) and 1 or 0
     local frames, picture = open_frames(op, path, bytes, params), new_picture()
-    if check.status(C.gwb_frames_next(frames, picture), op) == 0 then
+    if check.status(C.gwb_frames_next(frames.handle, picture), op) == 0 then
         check.fail("BAD_FILE", op, "%s: no whole frame %d of %.0f bytes", path, tonumber(params.frame), bytes)
     end
     local img = make(picture.plane[0].data)
@@ -195,14 +196,13 @@ function public.frames(path, opts)
     local position, stream = target(op, opts)
     local frames, picture = open_frames(op, path, bytes or 0, params), new_picture()
     return function()
-        if not frames then
+        if not frames.handle then
             return nil
         end
-        local rc = C.gwb_frames_next(frames, picture)
+        local rc = C.gwb_frames_next(frames.handle, picture)
         if rc <= 0 then
             local message = rc < 0 and ffi.string(C.gwb_error_message())
             close_frames(frames)
-            frames = nil
             if message then
                 check.fail(ffi.string(C.gwb_status_name(rc)), op, "%s", message)
             end

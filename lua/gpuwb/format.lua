@@ -14,6 +14,12 @@ local max_size = 2147483647
 local methods = {}
 local meta = {__index = methods, __name = "pixel format"}
 
+local function own(op, f)
+    if type(f) ~= "table" or getmetatable(f) ~= meta then
+        check.fail("BAD_ARGUMENT", op, "call it as a method of a format, got %s", check.show(f))
+    end
+end
+
 local function size(op, width, height)
     check.integer(op, "width", width, 0, max_size)
     check.integer(op, "height", height, 0, max_size)
@@ -21,19 +27,20 @@ end
 
 --- f:bytes(width, height) -> bytes of a packed frame of that size.
 function methods:bytes(width, height)
+    own("format:bytes", self)
     size("format:bytes", width, height)
     return check.status(C.gwb_format_bytes(self.position, width, height), "format:bytes")
 end
 
-local plane_info = ffi.new("gwb_plane_info")
 
 --- f:plane(i, width, height) -> {width=, height=, type=, offset=, step=}: the mat that plane i (from 1) of such a picture wants, and where it lies
 -- in a packed frame, in bytes.
 function methods:plane(i, width, height)
     local op = "format:plane"
+    own(op, self)
     check.integer(op, "plane", i, 1, self.planes)
     size(op, width, height)
-    local p = plane_info
+    local p = ffi.new("gwb_plane_info")
     check.status(C.gwb_format_plane(self.position, i - 1, width, height, p), op)
     return {width = p.width, height = p.height, type = types.text(p.type, p.channels), offset = tonumber(p.offset), step = tonumber(p.step)}
 end
@@ -48,7 +55,7 @@ function meta.__newindex(_, key)
     check.fail("READ_ONLY", "format", "a format's %s cannot be assigned", check.show(key))
 end
 
-local by_name, range_out, swapped_out = {}, ffi.new("int[1]"), ffi.new("int[1]")
+local by_name = {}
 
 -- The format of a name or alias, as gpu.format gives it.
 function format.find(op, name)
@@ -57,6 +64,7 @@ function format.find(op, name)
         return known
     end
     check.string(op, "format", name)
+    local range_out, swapped_out = ffi.new("int[1]"), ffi.new("int[1]")
     local position = check.status(C.gwb_format_find(name, range_out, swapped_out), op)
     local info = C.gwb_format_get(position)
     local f = {

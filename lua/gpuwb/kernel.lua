@@ -153,10 +153,14 @@ end
 
 -- ---- arguments. What they are is said here, whether they fit the signature is checked in C.
 
-local args = ffi.new("gwb_arg[?]", MOST)
-local numbers = ffi.new("double[?]", 4 * MOST)
-local call = ffi.new("gwb_kernel_call")
-local reads, writes = ffi.new("const gwb_mat *[?]", MOST), ffi.new("const gwb_mat *[?]", MOST)
+-- What a launch is put together in. It is used again, but not by a finalizer that launches in between, which makes its own.
+local function new_frame()
+    local list = "const gwb_mat *[?]"
+    return {args = ffi.new("gwb_arg[?]", MOST), numbers = ffi.new("double[?]", 4 * MOST), call = ffi.new("gwb_kernel_call"),
+            reads = ffi.new(list, MOST), writes = ffi.new(list, MOST)}
+end
+
+local spare = new_frame()
 local void_pointer, mat_pointer = ffi.typeof("const void *"), ffi.typeof("const gwb_mat *")
 local signed, unsigned = ffi.typeof("int64_t"), ffi.typeof("uint64_t")
 local NULL, NUMBER, BOOL, MAT, POINTER = C.GWB_ARG_NULL, C.GWB_ARG_NUMBER, C.GWB_ARG_BOOL, C.GWB_ARG_MAT, C.GWB_ARG_POINTER
@@ -176,8 +180,10 @@ local function cdata_kind(v)
             kind = "bytes"
         elseif text:find("%*[%s%a]*$") or text:find("%(%*") then
             kind = "pointer"
-        elseif text:find("^struct ") or text:find("^union ") or text:find("^complex") then
+        elseif text:find("^struct ") or text:find("^union ") then
             kind = "bytes"
+        elseif text:find("^complex") then
+            kind = "complex"
         else
             kind = "number"
         end
@@ -186,7 +192,7 @@ local function cdata_kind(v)
     return kind
 end
 
-local function set_list(a, i, v, op)
+local function set_list(a, i, v, op, numbers)
     local n = #v
     if n < 1 or n > 4 then
         check.fail("BAD_ARGUMENT", op, "argument %d is a list of %d values; a list is a vector of 1 to 4 numbers", i, n)
@@ -198,8 +204,12 @@ local function set_list(a, i, v, op)
     a.kind, a.whole, a.pointer = LIST, n, at
 end
 
-local function set_cdata(a, v)
+local function set_cdata(a, i, v, op)
     local kind = cdata_kind(v)
+    if kind == "complex" or tonumber(v) ~= nil and tostring(v):find("^ctype<") then     -- a C type is a number too
+        check.fail("BAD_ARGUMENT", op, "argument %d is a %s; wanted a number, a pointer, an array or a struct", i, kind == "complex" and
+            "complex number" or "C type, no value of it")
+    end
     if kind == "pointer" then
         a.kind, a.pointer = POINTER, ffi.cast(void_pointer, v)
     elseif kind == "bytes" then
@@ -213,8 +223,8 @@ local function set_cdata(a, v)
     end
 end
 
-local function set_arg(op, i, v)
-    local a = args[i - 1]
+local function set_arg(op, frame, i, v)
+    local a = frame.args[i - 1]
     local kind = type(v)
     if kind == "number" then
         a.kind, a.number = NUMBER, v
@@ -225,9 +235,9 @@ local function set_arg(op, i, v)
     elseif kind == "boolean" then
         a.kind, a.whole = BOOL, v and 1 or 0
     elseif kind == "cdata" then
-        set_cdata(a, v)
+        set_cdata(a, i, v, op)
     elseif kind == "table" and getmetatable(v) == nil then
-        set_list(a, i, v, op)
+        set_list(a, i, v, op, frame.numbers)
     else
         check.fail("BAD_ARGUMENT", op, "argument %d must be a mat, a number, a boolean, cdata, a list of numbers or nil, got %s%s", i, check.show(v),
             kind == "table" and rawget(v, "planes") and "; give one of its planes" or "")
@@ -253,7 +263,7 @@ local function by_name(op, f, given)
     return list
 end
 
-local function set_args(op, f, given)
+local function set_args(op, frame, f, given)
     if given == nil then
         given = {}
     elseif type(given) ~= "table" then
@@ -275,7 +285,7 @@ local function set_args(op, f, given)
         end
     end
     for i = 1, f.count do
-        set_arg(op, i, given[i])
+        set_arg(op, frame, i, given[i])
     end
 end
 
@@ -295,7 +305,7 @@ local function triple(op, name, v, out)
 end
 
 -- One thread for each pixel of a mat, each cell of {width, height[, depth]}, or each of a number of items.
-local function set_over(op, over, block)
+local function set_over(op, call, over, block)
     local size = ffi.new("int64_t[3]")
     if check.is_mat(over) then
         local p = ffi.cast(mat_pointer, check.mat(op, "over", over))
@@ -338,21 +348,26 @@ local function launch(f, opts)
         check.fail("CLOSED", op, "the kernel is closed")
     end
     local stream = check.stream(op, opts.stream)
-    set_args(op, f, opts.args)
+    local frame = spare or new_frame()
+    local call = frame.call
+    spare = nil
+    set_args(op, frame, f, opts.args)
     if opts.over ~= nil then
         if opts.grid ~= nil then
             check.fail("BAD_ARGUMENT", op, "over and grid exclude each other; give one of them")
         end
-        set_over(op, opts.over, opts.block)
+        set_over(op, call, opts.over, opts.block)
     else
         triple(op, "grid", opts.grid, call.grid)
         triple(op, "block", opts.block, call.block)
     end
     call.shared = opts.shared and check.integer(op, "shared", opts.shared, 0, 2 ^ 31 - 1) or 0
-    call.read_count = mat_list(op, "reads", opts.reads, reads)
-    call.write_count = mat_list(op, "writes", opts.writes, writes)
-    call.args, call.arg_count, call.reads, call.writes = args, f.count, reads, writes
-    check.status(C.gwb_kernel_launch(handle, f.index, call, stream), op)
+    call.read_count = mat_list(op, "reads", opts.reads, frame.reads)
+    call.write_count = mat_list(op, "writes", opts.writes, frame.writes)
+    call.args, call.arg_count, call.reads, call.writes = frame.args, f.count, frame.reads, frame.writes
+    local rc = C.gwb_kernel_launch(handle, f.index, call, stream)
+    spare = frame
+    check.status(rc, op)
 end
 
 local function_meta = {
@@ -460,7 +475,7 @@ function kernel.kernel(source, opts)
     if rc < 0 then
         fail_to_compile(op, rc, text, source, name, options, position)
     end
-    local owner = {handle = ffi.gc(out[0], C.gwb_kernel_close), device = device.name(position), names = {}}
+    local owner = check.own({device = device.name(position), names = {}}, out[0], C.gwb_kernel_close)
     local k = {}
     for index = 0, C.gwb_kernel_functions(out[0]) - 1 do
         local f = read_function(out[0], index, owner)

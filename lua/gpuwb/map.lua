@@ -237,7 +237,6 @@ local reductions = {
     sum = {C.GWB_REDUCE_SUM}, min = {C.GWB_REDUCE_MIN}, max = {C.GWB_REDUCE_MAX}, norm1 = {C.GWB_REDUCE_ABS}, nonzero = {C.GWB_REDUCE_NONZERO},
     mean = {C.GWB_REDUCE_SUM, function(v, n) return v / n end}, norm2 = {C.GWB_REDUCE_SQUARES, math.sqrt},
 }
-local values = ffi.new("double[4]")
 
 --- gpu.reduce(m, what [, {stream=}]) -> a number for each channel. what: "sum", "mean", "min", "max", "norm1" (sum of magnitudes), "norm2" (root of the
 -- sum of squares), "nonzero" (how many). Summed in double, in an order that depends on the size alone: every device gives the same bits. A NaN makes the
@@ -254,8 +253,8 @@ function map.reduce(m, what, opts)
     if n == 0 and (what == "mean" or what == "min" or what == "max") then
         check.fail("BAD_ARGUMENT", op, "the %s of no pixels (%dx%d) is nothing", what, p.width, p.height)
     end
+    local values, list = ffi.new("double[4]"), {}
     check.status(C.gwb_reduce(m, r[1], values, stream), op)
-    local list = {}
     for c = 1, p.channels do
         list[c] = r[2] and r[2](values[c - 1], n) or values[c - 1]
     end

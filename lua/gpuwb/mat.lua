@@ -18,9 +18,9 @@ local new_mat = core.mat.new
 local cast, tonumber, type = ffi.cast, tonumber, type
 local max_size = 2147483647
 
-local mat_params = ffi.new("gwb_mat_params")
-local wrap_params = ffi.new("gwb_wrap_params")
-local values = ffi.new("double[4]")
+-- What C reads is made for each call: a finalizer that runs in between may call the same.
+local new_params, new_wrap_params = ffi.typeof("gwb_mat_params"), ffi.typeof("gwb_wrap_params")
+local new_values, new_pointers = ffi.typeof("double[4]"), ffi.typeof("const gwb_mat *[4]")
 
 local function live(op, m)
     check.mat(op, "mat", m)
@@ -51,8 +51,9 @@ end
 -- The same for modules: checked arguments, a device position.
 function mat.allocate(op, position, width, height, code, channels, packed, align, fill, stream)
     local m = new_mat()
-    mat_params.packed, mat_params.align, mat_params.pinned = packed and 1 or 0, align or 0, 0
-    device.allocate(op, position, C.gwb_mat_create, m, position, width, height, code, channels, mat_params)
+    local p = new_params()
+    p.packed, p.align = packed and 1 or 0, align or 0
+    device.allocate(op, position, C.gwb_mat_create, m, position, width, height, code, channels, p)
     if fill ~= nil then
         m:fill(fill, stream and {stream = stream})
     end
@@ -68,10 +69,11 @@ function mat.host(width, height, kind, opts)
     local code, channels = types.parse(op, "type", kind)
     opts = check.options(op, opts, {"packed", "align", "fill"})
     local m = new_mat()
-    mat_params.packed = check.boolean(op, "packed", opts.packed) and 1 or 0
-    mat_params.align = opts.align and check.integer(op, "align", opts.align, 1, 1048576) or 0
-    mat_params.pinned = 1
-    device.allocate(op, 0, C.gwb_mat_create, m, 0, width, height, code, channels, mat_params)
+    local p = new_params()
+    p.packed = check.boolean(op, "packed", opts.packed) and 1 or 0
+    p.align = opts.align and check.integer(op, "align", opts.align, 1, 1048576) or 0
+    p.pinned = 1
+    device.allocate(op, 0, C.gwb_mat_create, m, 0, width, height, code, channels, p)
     if opts.fill ~= nil then
         m:fill(opts.fill)
     end
@@ -105,7 +107,7 @@ function mat.wrap(opts)
         owner = opts.ptr    -- an array lives as long as its own cdata
     end
     local m = new_mat()
-    local p = wrap_params
+    local p = new_wrap_params()
     p.ptr, p.step, p.width, p.height, p.type, p.channels = ptr, step, width, height, code, channels
     p.device, p.readonly = position, readonly and 1 or 0
     p.owner = owner ~= nil and device.keep(owner) or 0
@@ -321,6 +323,7 @@ function methods:fill(v, opts)
     if opts ~= nil then
         stream = check.stream(op, check.options(op, opts, {"stream"}).stream)
     end
+    local values = new_values()
     if type(v) == "number" then
         values[0], values[1], values[2], values[3] = v, v, v, v
     elseif type(v) == "table" then
@@ -345,10 +348,13 @@ local limits = {u8 = {0, 255}, i8 = {-128, 127}, u16 = {0, 65535}, i16 = {-32768
 
 local function flatten(op, list, out, n, element)
     local range, at = limits[element], 0
-    local function add(v)
+    local function add(v, depth)
         if type(v) == "table" then
+            if depth > 3 then
+                check.fail("BAD_ARGUMENT", op, "the list has lists within lists within lists; wanted numbers, or rows of pixels")
+            end
             for i = 1, #v do
-                add(v[i])
+                add(v[i], depth + 1)
             end
             return
         end
@@ -362,7 +368,7 @@ local function flatten(op, list, out, n, element)
         end
         at = at + 1
     end
-    add(list)
+    add(list, 1)
     if at ~= n then
         check.fail("BAD_ARGUMENT", op, "the list has %d numbers; the mat holds %d (width * height * channels)", at, n)
     end
@@ -587,14 +593,12 @@ function methods:cast(kind, opts)
     return m
 end
 
-local pointers = ffi.new("const gwb_mat *[4]")
-
 --- m:channels_split([{stream=}]) -> list of single-channel mats, one a channel.
 function methods:channels_split(opts)
     local op = "mat:channels_split"
     local p = live(op, self)
     local stream = check.stream(op, check.options(op, opts, {"stream"}).stream)
-    local list = {}
+    local list, pointers = {}, new_pointers()
     for c = 1, p.channels do
         list[c] = like(op, p, nil, 1)
         pointers[c - 1] = list[c]
@@ -614,7 +618,7 @@ function mat.merge(list, opts)
         check.mat(op, "mat " .. c, list[c])
     end
     local p = cast(mat_pointer, list[1])
-    local m = like(op, p, nil, #list)
+    local m, pointers = like(op, p, nil, #list), new_pointers()
     for c = 1, #list do
         pointers[c - 1] = list[c]
     end
