@@ -75,7 +75,7 @@ local function handle(op, s)
         end
         local out = ffi.new("gwb_pipe *[1]")
         check.status(C.gwb_pipe_open(out, steps, #s.steps), op)
-        s.handle = ffi.gc(out[0], C.gwb_pipe_close)
+        check.own(s, out[0], C.gwb_pipe_close)
     end
     return s.handle
 end
