@@ -226,6 +226,33 @@ static int add_convert(gwb_pipe_state *s, const gwb_image *target)
     return 0;
 }
 
+// Works value * m + a into the stage before, where that is affine itself; false where it cannot be.
+static bool fold_scale(gwb_pipe_state *s, const float m[4], const float a[4])
+{
+    const gwb_pipe_code *c = &s->pass->code;
+    const gwb_link *l = c->links ? &c->link[c->links - 1] : NULL;
+    if (!l || l->kind != GWB_LINK_VALUE || l->value > GWB_PIPE_VALUE_scale)
+        return false;
+    float f[16], *numbers = s->pass->stage[l->k].f;
+    memcpy(f, numbers, sizeof f);
+    const bool scales = l->value == GWB_PIPE_VALUE_scale, keeps_alpha = !scales && s->pass->stage[l->k].i[0];
+    if (keeps_alpha && a[3] != 0)
+        return false;
+    for (int k = 0; k < (scales ? 4 : 3); k++) {
+        float *to = &f[scales ? 4 + k : 12 + k];
+        *to = (float)((double)*to * m[k] + a[k]);
+        for (int j = 0; j < (scales ? 1 : 3); j++)
+            f[scales ? k : 3 * k + j] *= m[k];
+    }
+    if (!scales)
+        f[15] = (float)((double)f[15] * m[3] + a[3]);
+    for (int i = 0; i < 16; i++)
+        if (!isfinite(f[i]))
+            return false;
+    memcpy(numbers, f, sizeof f);
+    return true;
+}
+
 static int add_scale(gwb_pipe_state *s, const double *mul, const double *add)
 {
     double m[4], a[4];
@@ -236,11 +263,16 @@ static int add_scale(gwb_pipe_state *s, const double *mul, const double *add)
         if (k < s->channels && (!isfinite((float)m[k]) || !isfinite((float)a[k])))
             return gwb_pipe_fail(s, GWB_BAD_ARGUMENT, "the numbers of channel %d become value * %g + %g", k + 1, m[k], a[k]);
     }
+    float by[4], plus[4];
+    color(s, m, 1, by);
+    color(s, a, 0, plus);
+    if (fold_scale(s, by, plus))
+        return 0;
     gwb_pipe_stage *stage = gwb_pipe_add_value(s, GWB_PIPE_VALUE_scale);
     if (!stage)
         return GWB_UNSUPPORTED;
-    color(s, m, 1, stage->f);
-    color(s, a, 0, stage->f + 4);
+    memcpy(stage->f, by, sizeof by);
+    memcpy(stage->f + 4, plus, sizeof plus);
     return 0;
 }
 
