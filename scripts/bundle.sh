@@ -39,6 +39,7 @@ runner() {
 here=\$(cd "\$(dirname "\$0")" && pwd) || exit 1
 export LUA_PATH="\$here/share/lua/5.1/?.lua;\$here/share/lua/5.1/?/init.lua;;"
 export LUA_CPATH="\$here/share/lua/5.1/?.so;;"
+export PATH="\$here/bin:\$PATH"
 $3
 RUNNER
     chmod +x "$dir/$1"

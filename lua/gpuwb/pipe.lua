@@ -329,8 +329,8 @@ end
 local function one_stage(row)
     return function(self, ...)
         local count = select("#", ...)
-        local last = select(count, ...)
-        if count > 0 and type(last) == "table" and (last.out ~= nil or last.stream ~= nil) and not image.is(last) then
+        local last = count > 0 and select(count, ...) or nil
+        if type(last) == "table" and (last.out ~= nil or last.stream ~= nil) and not image.is(last) then
             local opts, rest, given = {out = last.out, stream = last.stream}, {}, {...}
             for key, v in pairs(last) do
                 if key ~= "out" and key ~= "stream" then

@@ -86,7 +86,12 @@ local function read_cube(op, path)
         check.fail("NO_FILE", op, "%s", why)
     end
     local list, size = {}, nil
-    for line in file:lines() do
+    local text, reason = file:read("*a")    -- a folder opens, and cannot be read
+    if not text then
+        file:close()
+        check.fail("IO", op, "%s: %s", path, reason)
+    end
+    for line in text:gmatch("[^\r\n]+") do
         size = size or tonumber(line:match("^%s*LUT_3D_SIZE%s+(%d+)"))
         local r, g, b = line:match("^%s*([-%d.eE+]+)%s+([-%d.eE+]+)%s+([-%d.eE+]+)%s*$")
         if tonumber(r) and tonumber(g) and tonumber(b) then
