@@ -579,7 +579,7 @@ int gwb_host_pipe(gwb_queue *q, const gwb_pipe_launch *l)
         return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
     r->pass = *l->pass;
     r->count = l->count;
-    r->rows = (l->height + r->pass.code.block_h - 1) / r->pass.code.block_h;
+    r->rows = (l->height - 1) / r->pass.code.block_h + 1;
     r->shapes = (gwb_pipe_shape *)r->space;
     r->items = (gwb_pipe_item *)((uint8_t *)r->space + shapes);
     memcpy(r->shapes, l->shapes, shapes);
