@@ -7,6 +7,8 @@
 -- A conversion stands beside the driver's copy of half as many bytes as it reads and writes together, which moves as many: 100 % is the limit.
 local gpu = require "gpuwb"
 local ffi = require "ffi"
+local bench = dofile((arg[0]:match("^.*/") or "") .. "bench_time.lua")
+local each = bench.each
 
 local ROTATE, RUNS = 320e6, 15     -- bytes, runs for a median
 
@@ -18,47 +20,12 @@ typedef struct gwb_bench_copy2d {
 } gwb_bench_copy2d;
 int cuMemcpy2DAsync_v2(const gwb_bench_copy2d *copy, void *stream);
 int cuMemcpyAsync(void *dst, const void *src, size_t bytes, void *stream);
-typedef struct gwb_bench_time { int64_t seconds, nanoseconds; } gwb_bench_time;
-int clock_gettime(int clock, gwb_bench_time *time);
 ]]
 
 local cuda = gpu.device() ~= "host" and ffi.load "libcuda.so.1"
 local stream = gpu.stream()
 
-local function now()    -- microseconds
-    local time = ffi.new("gwb_bench_time")
-    ffi.C.clock_gettime(1, time)
-    return tonumber(time.seconds) * 1e6 + tonumber(time.nanoseconds) / 1e3
-end
-
-local function median(list)
-    table.sort(list)
-    return list[math.floor((#list + 1) / 2)]
-end
-
--- Microseconds of fn(i), i = 1 .. n, which enqueues on `stream`; nil where fn says that it cannot.
-local function time(fn, n)
-    if fn(1) == false then return nil end
-    stream:synchronize()
-    local figures = {}
-    local first, last = gpu.event {timing = true}, gpu.event {timing = true}
-    for run = 1, RUNS do
-        if cuda then
-            stream:sleep(1 + n * 0.02)      -- longer than the calls below take
-            stream:record(first)
-            for i = 1, n do fn(i) end
-            stream:record(last)
-            last:synchronize()
-            figures[run] = gpu.elapsed(first, last) * 1e3 / n
-        else
-            local start = now()
-            for i = 1, n do fn(i) end
-            stream:synchronize()
-            figures[run] = (now() - start) / n
-        end
-    end
-    return median(figures)
-end
+local function time(fn, n) return bench.time(stream, fn, n, RUNS, 0.02) end
 
 -- ---- the two sides of a row
 
@@ -91,12 +58,6 @@ local function pitched(width, height, step, x)
     local part = whole:roi(x or 0, 0, width, height)
     whole:close()       -- the part keeps the memory
     return part
-end
-
-local function each(n, make)
-    local list = {}
-    for i = 1, n do list[i] = make() end
-    return list
 end
 
 -- The next row needs the memory, and compiled loops may hold the lists for longer.

@@ -7,28 +7,14 @@
 local gpu = require "gpuwb"
 local ffi = require "ffi"
 local C = require("gpuwb.cdef").C
-
-ffi.cdef [[
-typedef struct gwb_bench_clock { int64_t seconds, nanoseconds; } gwb_bench_clock;
-int clock_gettime(int clock, gwb_bench_clock *time);
-]]
+local bench = dofile((arg[0]:match("^.*/") or "") .. "bench_time.lua")
+local now, each = bench.now, bench.each
 
 local cuda = gpu.device() ~= "host"
 local stream = gpu.stream()
 local ROTATE, RUNS = cuda and 320e6 or 16e6, cuda and 11 or 3
 local W, H = cuda and 3840 or 960, cuda and 2160 or 540
 local PICTURES, CROPS = cuda and 16 or 4, cuda and 64 or 16
-
-local function now(clock)   -- microseconds; clock 1: wall, 2: this process's CPU time
-    local time = ffi.new("gwb_bench_clock")
-    ffi.C.clock_gettime(clock or 1, time)
-    return tonumber(time.seconds) * 1e6 + tonumber(time.nanoseconds) / 1e3
-end
-
-local function median(list)
-    table.sort(list)
-    return list[math.floor((#list + 1) / 2)]
-end
 
 -- Microseconds of fn(i), i = 1 .. n, which enqueues on `stream`.
 local function time(fn, n)
@@ -37,23 +23,7 @@ local function time(fn, n)
         if i % 20 == 0 then stream:synchronize() end
     end
     stream:synchronize()
-    local figures, first, last = {}, gpu.event {timing = true}, gpu.event {timing = true}
-    for run = 1, RUNS do
-        if cuda then
-            stream:sleep(1 + n * 0.1)   -- longer than the calls below take
-            stream:record(first)
-            for i = 1, n do fn(i) end
-            stream:record(last)
-            last:synchronize()
-            figures[run] = gpu.elapsed(first, last) * 1e3 / n
-        else
-            local start = now()
-            for i = 1, n do fn(i) end
-            stream:synchronize()
-            figures[run] = (now() - start) / n
-        end
-    end
-    return median(figures)
+    return bench.time(stream, fn, n, RUNS, 0.5)
 end
 
 local limit     -- bytes a microsecond that the copy reaches
@@ -93,12 +63,6 @@ local function nv12()
     i.planes[1]:fill(100)
     i.planes[2]:fill {110, 140}
     return i
-end
-
-local function each(n, make)
-    local list = {}
-    for i = 1, n do list[i] = make(i) end
-    return list
 end
 
 local function close(list)
