@@ -12,7 +12,7 @@ int gwb_type_size(int type);                    // bytes of one channel; 0 for n
 
 // ---- devices. Position 0 is the host, then the cuda devices in the driver's order.
 int gwb_device_count(void);                     // at least 1; loads the driver on first use
-int gwb_device_info_get(int device, gwb_device_info *info);
+int gwb_device_info_get(int device, gwb_device_info *info);      // fills the caller's struct; GWB_NO_DEVICE
 int gwb_device_find(const char *name);          // position of "host", "cuda" (= "cuda:0"), "cuda:N"; or a negative status
 int gwb_device_current(void);                   // position, of the calling process; $GPUWB_DEVICE, else cuda:0, else the host; or a negative status
 int gwb_device_use(int device);                 // makes it current
@@ -22,16 +22,17 @@ int gwb_synchronize(int device);                // waits for all work of the dev
 // opens again when next used. On cuda the whole process loses its primary context; the way to go on after a kernel has failed. No other thread may be
 // in a call meanwhile.
 int gwb_reset(int device);
-int gwb_memory_get(int device, gwb_memory *memory);
+int gwb_memory_get(int device, gwb_memory *memory);     // bytes now; does not wait; GWB_NO_DEVICE
 int64_t gwb_trim(int device);                   // gives memory kept for reuse back to the device; bytes given back, or a negative status
 int gwb_limit(int device, int64_t bytes);       // most bytes for mats; 0: no limit
 int gwb_collect_due(void);                      // 1: enough device bytes came up since gwb_collected that a collection pays
-void gwb_collected(void);
+void gwb_collected(void);                       // a collection is done: the count begins anew
 uint64_t gwb_released_owner(void);              // key of a wrapped owner whose memory is no longer used; 0: none. Asked until 0
 
-// ---- mats
+// ---- mats. Sizes and positions in pixels, steps and offsets in bytes; `type` is a gwb_type, `channels` 1..4. Nothing here waits that does not say so.
+// Memory is not cleared. Where it runs out, or gwb_limit is reached, creation waits for what is kept for reuse, gives it back, then is GWB_OUT_OF_MEMORY.
 int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params);
-int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *params);
+int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *params);    // foreign memory, which stays its owner's; see gwb_released_owner
 // A view of `width` x `height` pixels from (x, y): the parent's memory and step; keeps the buffer alive.
 int gwb_mat_view(gwb_mat *m, const gwb_mat *parent, int32_t x, int32_t y, int32_t width, int32_t height);
 // A view of the same bytes in another shape; GWB_SHAPE where the parent is not contiguous or the bytes do not match.
@@ -42,7 +43,7 @@ void gwb_mat_close(gwb_mat *m);                 // never fails, never waits; the
 int gwb_mat_contiguous(const gwb_mat *m);       // 1: no gap between rows
 int64_t gwb_mat_bytes(const gwb_mat *m);        // from the first byte to behind the last: (height - 1) * step + width * elem_size
 int64_t gwb_mat_offset(const gwb_mat *m);       // bytes from the start of the buffer
-int64_t gwb_mat_buffer_bytes(const gwb_mat *m);
+int64_t gwb_mat_buffer_bytes(const gwb_mat *m); // of the whole buffer that m lies in
 int gwb_mat_same(const gwb_mat *a, const gwb_mat *b);   // 1: same memory, shape, type and step
 int gwb_mat_wait(const gwb_mat *m, int for_write);      // waits for the work that writes m (for_write: and that reads it)
 int gwb_mat_pending(const gwb_mat *m);          // 1: work that uses m's buffer is not done yet
@@ -62,10 +63,10 @@ int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e);
 int gwb_stream_sleep(const gwb_stream *s, double ms);   // keeps the stream busy for about that long (0..10000), to try out order
 int gwb_event_create(gwb_event *e, int timing);
 void gwb_event_close(gwb_event *e);
-int gwb_event_record(gwb_event *e, const gwb_stream *s);
+int gwb_event_record(gwb_event *e, const gwb_stream *s);        // reached when all that s holds now is done
 int gwb_event_synchronize(const gwb_event *e);  // waits
 int gwb_event_query(const gwb_event *e);        // 1: reached, 0: not yet
-int gwb_event_elapsed(const gwb_event *start, const gwb_event *end, double *ms);    // waits for both
+int gwb_event_elapsed(const gwb_event *start, const gwb_event *end, double *ms);    // waits for both; GWB_NOT_READY where one was never recorded
 
 // ---- work on mats. Shapes must match, else GWB_SHAPE. `stream` may be NULL.
 int gwb_fill(const gwb_mat *m, const double *values, const gwb_stream *stream);     // `channels` values that fit the type
@@ -79,7 +80,7 @@ int gwb_fill_rows(const gwb_mat *m, const gwb_mat *row, const gwb_stream *stream
 // Saturating conversion: dst = value * scale + offset, in double; round: 0 to nearest even, 1 towards zero, 2 down, 3 up (integer dst).
 int gwb_cast(const gwb_mat *dst, const gwb_mat *src, double scale, double offset, int round, const gwb_stream *stream);
 int gwb_split(const gwb_mat *const *dst, const gwb_mat *src, const gwb_stream *stream);     // one single-channel mat a channel
-int gwb_merge(const gwb_mat *dst, const gwb_mat *const *src, const gwb_stream *stream);
+int gwb_merge(const gwb_mat *dst, const gwb_mat *const *src, const gwb_stream *stream);     // the other way
 
 // ---- files. Pixels in host memory; every call is finished when it returns. A path "-" is standard input or output.
 const char *gwb_file_kinds(int writing);        // "png jpg ...", the formats read or written; static
@@ -125,8 +126,8 @@ int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_pa
 // ---- the run-time compiler for CUDA C++
 int gwb_nvrtc_version(void);                            // 13000 for 13.0; GWB_UNSUPPORTED where there is none
 // Compiles `source` for `arch`: "sm_90" machine code, "compute_90" PTX, kept in the disk cache. It may include abi_types.h and the headers of
-// kernels/ by name. `log` (may be NULL) gets the compiler's text, cut at log_size: nothing where the result was in the cache; image_size (may be
-// NULL) gets the bytes made.
+// kernels/ by name. Waits; GWB_COMPILE where it does not compile. `log` (may be NULL) gets the compiler's text, cut at log_size: nothing where the
+// result was in the cache; image_size (may be NULL) gets the bytes made.
 int gwb_nvrtc_compile(const char *source, const char *name, const char *const *options, int option_count, const char *arch,
                       char *log, int64_t log_size, int64_t *image_size);
 
@@ -164,6 +165,6 @@ int gwb_kernel_param_pointer(const gwb_kernel *kernel, int function, int param);
 int gwb_kernel_launch(gwb_kernel *kernel, int function, const gwb_kernel_call *call, const gwb_stream *stream);
 
 // ---- reductions
-// A number for each channel, summed in double in an order that is the same on every device. Waits.
+// A number for each channel into out[channels]; `what` is a gwb_reduction. Summed in double in an order that is the same on every device. Waits.
 int gwb_reduce(const gwb_mat *m, int what, double *out, const gwb_stream *stream);
 int64_t gwb_mat_shared(const gwb_mat *a, const gwb_mat *b);     // bytes of pixels that both show
