@@ -91,10 +91,25 @@ GWB_ENTRY(convert_tile, 256, 4)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny
     GWB_ENTRY(tile_##fn##_##sk##_##ss##_##dk##_##ds, 256)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny, int) \
     { \
         GWB_AFTER(); \
-        const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x), y = (int)(blockIdx.y * blockDim.y + threadIdx.y); \
-        if (x < nx && y < ny) \
-            gwb_##fn##_at(&a, GWB_SAMPLE_##sk, GWB_SHAPE_##ss, GWB_SAMPLE_##dk, GWB_SHAPE_##ds, x, y, (int)blockIdx.z); \
+        gwb_start_##fn(&a, GWB_SAMPLE_##sk, GWB_SHAPE_##ss, GWB_SAMPLE_##dk, GWB_SHAPE_##ds, nx, ny); \
     }
+
+GWB_FN void gwb_start_convert_tile(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int nx, int ny)
+{
+    const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x), y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
+    if (x < nx && y < ny)
+        gwb_convert_tile_at(a, src_kind, src_shape, dst_kind, dst_shape, x, y, (int)blockIdx.z);
+}
+
+// All lanes of a warp go on while one of them has an item.
+GWB_FN void gwb_start_yuv_rgb(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int, int ny)
+{
+    const int w = gwb_yuv_rgb_width(dst_kind), x0 = (int)(blockIdx.x * blockDim.x) * w, y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
+    const int row = ((int)blockIdx.z * GWB_BAND + y) * 2, whole = (a->width - x0) / w;
+    if (whole > 0 && y < ny && row + 2 <= a->height)
+        gwb_yuv_rgb_at(a, src_kind, src_shape, dst_kind, dst_shape, x0, row, (int)threadIdx.x, whole < 32 ? whole : 32);
+}
+
 GWB_TILES(GWB_TILE_ENTRY)
 
 // A block does a tile.

@@ -66,6 +66,7 @@ typedef enum gwb_shape {
 // What yuv_rgb.h can make of a conversion.
 typedef enum gwb_quick {
     GWB_QUICK_NO,
+    GWB_QUICK_FULL,         // 4:4:4
     GWB_QUICK,              // with any siting
     GWB_QUICK_LEFT          // with the usual one, faster
 } gwb_quick;
@@ -103,6 +104,12 @@ typedef struct gwb_mix {
     int32_t diagonal;   // 1: only m[i][i] count
 } gwb_mix;
 
+// The matrix of yuv_rgb.h, as large as its samples want it: at even and at odd pixels.
+typedef struct gwb_quick_numbers {
+    float luma;
+    float vr[2], ug[2], vg[2], ub[2];
+} gwb_quick_numbers;
+
 typedef struct gwb_convert_args {
     gwb_samples src[4], dst[4]; // R G B A or Y U V A
     int32_t src_kind, dst_kind; // gwb_sample_kind
@@ -124,6 +131,8 @@ typedef struct gwb_convert_args {
     gwb_taps alpha_x, alpha_y;  // pixels to destination chroma, for blending
     uint32_t quarter_x[2][3], quarter_y[2][3];      // yuv_rgb.h: weights of the chroma samples before, at and behind, for even and odd pixels, in quarters
     int32_t quick;              // gwb_quick: how yuv_rgb.h does it
+    gwb_quick_numbers quick_numbers;
+    int32_t tile_w;             // pixels of a tile's row, where the kernel of tiles or yuv_rgb.h does it
     gwb_mix mix;                // with light.on: from R G B in 0..1
     gwb_mix source_mix;         // with light.on: from source codes to R G B in 0..1
     gwb_light light;

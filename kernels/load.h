@@ -7,10 +7,10 @@
 
 #include "convert_args.h"
 
-// A whole number below 2^16, without the slow conversion.
+// A whole number below 2^16, without the slow conversion where it is slow.
 GWB_FN float gwb_small_float(uint32_t v)
 {
-#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
     return gwb_float_from_bits(0x4b000000 | v) - 8388608.0f;
 #else
     return (float)(int)v;

@@ -8,9 +8,13 @@
 #ifndef GWB_KERNEL_PIPE_LINKS_H
 #define GWB_KERNEL_PIPE_LINKS_H
 
+#include "interleave.h"
 #include "pipe.h"
 
 #pragma nv_diag_suppress 177       // not every chain asks for every function of it
+
+// A number as it is stored.
+#define GWB_NUMBER(v) (GWB_FINITE ? (v) : gwb_pipe_number(v))
 
 #define GWB_PIPE_PARAMS const gwb_pipe_at *g, int x, int y
 // Columns x0 and x1, rows y0 and y1, all inside; the second of each is the first or the next.
@@ -20,9 +24,17 @@ typedef struct gwb_quad {
     gwb_px p00, p10, p01, p11;      // first digit x
 } gwb_quad;
 
+// Bytes from a plane's begin to column `bytes` of row y. Hidden from the compiler, which else works the address of each of a pixel's samples out anew.
+GWB_FN int64_t gwb_distance(int step, int y, int bytes)
+{
+    int64_t distance = (int64_t)step * y + bytes;
+    asm("" : "+l"(distance));
+    return distance;
+}
+
 // ---- the source's samples, at x and y: the plane, bytes from one sample to the next, bytes before the first; of U16 and U32 bits below and 2^depth - 1
 
-#define GWB_AT(PLANE, PITCH, OFFSET) (gwb_pipe_row(g->item, PLANE, y) + (int64_t)x * PITCH + OFFSET)
+#define GWB_AT(PLANE, PITCH, OFFSET) (g->item->src[PLANE] + gwb_distance(g->item->src_step[PLANE], y, x * PITCH) + OFFSET)
 #define GWB_GET_U8(PLANE, PITCH, OFFSET) gwb_small_float(*GWB_AT(PLANE, PITCH, OFFSET))
 #define GWB_GET_U16(PLANE, PITCH, OFFSET, SHIFT, MASK) gwb_small_float((uint32_t)*(const uint16_t *)GWB_AT(PLANE, PITCH, OFFSET) >> SHIFT & MASK)
 #define GWB_GET_U32(PLANE, PITCH, OFFSET, SHIFT, MASK) gwb_small_float(*(const uint32_t *)GWB_AT(PLANE, PITCH, OFFSET) >> SHIFT & MASK)
@@ -233,10 +245,10 @@ GWB_FN void gwb_unpack_chroma(uint32_t sixteenths, gwb_px *p)
 // ---- the result's samples, at x and y
 
 #define GWB_TO(PLANE, PITCH, OFFSET) (g->item->dst[PLANE] + (int64_t)g->item->dst_step[PLANE] * y + (int64_t)x * PITCH + OFFSET)
-#define GWB_PUT_U8(PLANE, PITCH, OFFSET, LIMIT, V) (*GWB_TO(PLANE, PITCH, OFFSET) = (uint8_t)gwb_code_bits(V, LIMIT))
-#define GWB_PUT_U16(PLANE, PITCH, OFFSET, SHIFT, LIMIT, V) (*(uint16_t *)GWB_TO(PLANE, PITCH, OFFSET) = (uint16_t)(gwb_code_bits(V, LIMIT) << SHIFT))
+#define GWB_PUT_U8(PLANE, PITCH, OFFSET, LIMIT, V) (*GWB_TO(PLANE, PITCH, OFFSET) = (uint8_t)gwb_code(V, LIMIT))
+#define GWB_PUT_U16(PLANE, PITCH, OFFSET, SHIFT, LIMIT, V) (*(uint16_t *)GWB_TO(PLANE, PITCH, OFFSET) = (uint16_t)(gwb_code(V, LIMIT) << SHIFT))
 #define GWB_PUT_F16(PLANE, PITCH, OFFSET, V) (*(uint16_t *)GWB_TO(PLANE, PITCH, OFFSET) = (uint16_t)gwb_float_half(V))
-#define GWB_PUT_F32(PLANE, PITCH, OFFSET, V) (*(float *)GWB_TO(PLANE, PITCH, OFFSET) = gwb_pipe_number(V))
+#define GWB_PUT_F32(PLANE, PITCH, OFFSET, V) (*(float *)GWB_TO(PLANE, PITCH, OFFSET) = GWB_NUMBER(V))
 #define GWB_PUT_LANES(KIND, SHIFT, LIMIT, V0, V1, V2, V3) \
     const float v[4] = {V0, V1, V2, V3}; \
     gwb_store_run(KIND, 4, GWB_TO(0, 4 * gwb_kind_size(KIND), 0), SHIFT, LIMIT, v)
@@ -253,41 +265,43 @@ GWB_FN void gwb_unpack_chroma(uint32_t sixteenths, gwb_px *p)
 
 // ---- tiles (pipe_tile.h): four pixels of a row at once, p[i].c[K] from samples that follow each other
 
+#define GWB_TILE_AT(PLANE, PITCH, OFFSET) (gwb_pipe_row(g->item, PLANE, y) + (int64_t)x * PITCH + OFFSET)
 #define GWB_EACH4 GWB_UNROLL for (int i = 0; i < 4; i++)
+#define GWB_EACH_PIXEL GWB_UNROLL for (int r = 0; r < GWB_TILE_H; r++) GWB_UNROLL for (int i = 0; i < GWB_TILES; i++)
 #define GWB_TILE_PLANE(K, KIND, PLANE, OFFSET, SHIFT, MASK) \
     do { \
         float v[4]; \
-        gwb_load_run(KIND, 4, GWB_AT(PLANE, gwb_kind_size(KIND), OFFSET), SHIFT, MASK, v); \
+        gwb_load_run(KIND, 4, GWB_TILE_AT(PLANE, gwb_kind_size(KIND), OFFSET), SHIFT, MASK, v); \
         GWB_EACH4 p[i].c[K] = v[i]; \
     } while (0)
 #define GWB_TILE_LANES(KIND, LANES, SHIFT, MASK) \
     float v[4 * LANES]; \
     GWB_UNROLL \
     for (int i = 0; i < LANES; i++) \
-        gwb_load_run(KIND, 4, GWB_AT(0, LANES * gwb_kind_size(KIND), i * 4 * gwb_kind_size(KIND)), SHIFT, MASK, v + 4 * i)
+        gwb_load_run(KIND, 4, GWB_TILE_AT(0, LANES * gwb_kind_size(KIND), i * 4 * gwb_kind_size(KIND)), SHIFT, MASK, v + 4 * i)
 #define GWB_TILE_LANE(K, LANES, LANE) GWB_EACH4 p[i].c[K] = v[i * LANES + LANE]
 
 // Two chroma samples of a row from sample x on, packed, into c[1] and c[2].
 #define GWB_TILE_PAIRS_U8(PLANE, OFFSET, V_FIRST) \
     do { \
-        const uint32_t w = *(const uint32_t *)GWB_AT(PLANE, 2, OFFSET); \
+        const uint32_t w = *(const uint32_t *)GWB_TILE_AT(PLANE, 2, OFFSET); \
         c[1] = __byte_perm(w, 0, V_FIRST ? 0x4041 : 0x4140), c[2] = __byte_perm(w, 0, V_FIRST ? 0x4243 : 0x4342); \
     } while (0)
 #define GWB_TILE_PAIRS_U16(PLANE, OFFSET, V_FIRST, SHIFT, MASK) \
     do { \
-        const uint2 w = *(const uint2 *)GWB_AT(PLANE, 4, OFFSET); \
+        const uint2 w = *(const uint2 *)GWB_TILE_AT(PLANE, 4, OFFSET); \
         c[1] = __byte_perm(w.x >> SHIFT & (MASK * 0x10001u), 0, V_FIRST ? 0x1032 : 0x3210); \
         c[2] = __byte_perm(w.y >> SHIFT & (MASK * 0x10001u), 0, V_FIRST ? 0x1032 : 0x3210); \
     } while (0)
 #define GWB_TILE_PLANES_U8(PLANE_U, OFFSET_U, PLANE_V, OFFSET_V) \
     do { \
-        const uint32_t w = *(const uint16_t *)GWB_AT(PLANE_U, 1, OFFSET_U) | (uint32_t)*(const uint16_t *)GWB_AT(PLANE_V, 1, OFFSET_V) << 16; \
+        const uint32_t w = *(const uint16_t *)GWB_TILE_AT(PLANE_U, 1, OFFSET_U) | (uint32_t)*(const uint16_t *)GWB_TILE_AT(PLANE_V, 1, OFFSET_V) << 16; \
         c[1] = w & 0x00ff00ff, c[2] = w >> 8 & 0x00ff00ff; \
     } while (0)
 #define GWB_TILE_PLANES_U16(PLANE_U, OFFSET_U, PLANE_V, OFFSET_V, SHIFT, MASK) \
     do { \
-        const uint32_t u = *(const uint32_t *)GWB_AT(PLANE_U, 2, OFFSET_U) >> SHIFT & (MASK * 0x10001u); \
-        const uint32_t w = *(const uint32_t *)GWB_AT(PLANE_V, 2, OFFSET_V) >> SHIFT & (MASK * 0x10001u); \
+        const uint32_t u = *(const uint32_t *)GWB_TILE_AT(PLANE_U, 2, OFFSET_U) >> SHIFT & (MASK * 0x10001u); \
+        const uint32_t w = *(const uint32_t *)GWB_TILE_AT(PLANE_V, 2, OFFSET_V) >> SHIFT & (MASK * 0x10001u); \
         c[1] = __byte_perm(u, w, 0x5410), c[2] = __byte_perm(u, w, 0x7632); \
     } while (0)
 
@@ -312,37 +326,34 @@ GWB_FN void gwb_unpack_chroma(uint32_t sixteenths, gwb_px *p)
         } \
     }
 
-// Stores component V of four pixels, in a plane.
+// Stores component V of a row's pixels, in a plane.
 #define GWB_TILE_TO_PLANE(KIND, PLANE, OFFSET, SHIFT, LIMIT, V) \
     do { \
-        float v[4]; \
-        GWB_EACH4 v[i] = V; \
-        gwb_store_run(KIND, 4, GWB_TO(PLANE, gwb_kind_size(KIND), OFFSET), SHIFT, LIMIT, v); \
+        float v[GWB_TILES]; \
+        GWB_UNROLL \
+        for (int i = 0; i < GWB_TILES; i++) \
+            v[i] = V; \
+        GWB_UNROLL \
+        for (int i = 0; i < GWB_TILES; i += 4) \
+            gwb_store_run(KIND, 4, GWB_TO(PLANE, gwb_kind_size(KIND), OFFSET) + i * gwb_kind_size(KIND), SHIFT, LIMIT, v + i); \
     } while (0)
 
-// Stores a row of a warp's pixels that interleave their samples, through shared memory, so that the stores of the warp follow each other. Lane i holds
-// pixels 4 i .. 4 i + 3 from x0 on, their samples in v; `lanes` lanes hold any.
-template <int KIND, int LANES> GWB_FN void gwb_tile_stage(const gwb_pipe_at *g, int x0, int y, int lanes, int shift, float limit, const float v[4 * LANES])
+// Two rows of a warp's pixels that interleave their samples, from x0 on. Lane i holds pixels GWB_TILES * i and on from there, their samples in v; `lanes`
+// lanes count.
+template <int KIND, int LANES> GWB_FN void gwb_tile_lanes(const gwb_pipe_at *g, int x0, int y, int lane, int lanes, int shift, float limit,
+    const float v[2][GWB_TILES * LANES])
 {
-    enum { WORDS = LANES * (KIND == GWB_SAMPLE_U8 ? 1 : KIND == GWB_SAMPLE_F32 ? 4 : 2) };
-    __shared__ uint32_t stage[8][33 * WORDS];       // a row a warp; a word is left out after 32, so that lanes use different banks
-    const int lane = (int)(threadIdx.x & 31);
-    uint32_t *own = stage[threadIdx.y], w[WORDS];
-    if (lane < lanes) {
-        GWB_UNROLL
-        for (int i = 0; i < LANES; i++)
-            gwb_run_words(KIND, 4, shift, limit, v + 4 * i, w + i * (WORDS / LANES));
-        GWB_UNROLL
-        for (int i = 0; i < WORDS; i++)
-            own[lane * WORDS + i + (lane * WORDS + i) / 32] = w[i];
-    }
-    __syncwarp();
-    uint32_t *to = (uint32_t *)(g->item->dst[0] + (int64_t)g->item->dst_step[0] * y) + x0 / 4 * WORDS;
+    enum { SIZE = KIND == GWB_SAMPLE_U8 ? 1 : KIND == GWB_SAMPLE_F32 ? 4 : 2, WORDS = GWB_TILES / 4 * LANES * SIZE };
+    uint32_t w[2][WORDS];
     GWB_UNROLL
-    for (int i = 0; i < WORDS; i++)
-        if (i * 32 + lane < lanes * WORDS)
-            to[i * 32 + lane] = own[i * 33 + lane];
-    __syncwarp();
+    for (int r = 0; r < 2; r++)
+        GWB_UNROLL
+        for (int i = 0; i < GWB_TILES / 4 * LANES; i++)
+            if (KIND == GWB_SAMPLE_U8)
+                w[r][i] = gwb_code_bytes(GWB_FINITE, v[r][4 * i], v[r][4 * i + 1], v[r][4 * i + 2], v[r][4 * i + 3]);
+            else
+                gwb_run_words(KIND, 4, shift, limit, v[r] + 4 * i, w[r] + i * SIZE);
+    gwb_store_warp<WORDS, 2, WORDS>(g->item->dst[0], g->item->dst_step[0], y, x0 * LANES * SIZE, lane, lanes, w);
 }
 
 #endif

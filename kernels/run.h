@@ -62,17 +62,19 @@ GWB_FN void gwb_load_run(int kind, int n, const uint8_t *p, int shift, int mask,
     }
 }
 
-// The words of `n` samples: the first one lowest.
+// The words of `n` samples: the first one lowest. Bytes have codes up to 255.
 GWB_FN void gwb_run_words(int kind, int n, int shift, float limit, const float *v, uint32_t *w)
 {
+    if (kind == GWB_SAMPLE_U8) {
+        w[0] = gwb_code_bytes(false, v[0], v[1], n == 4 ? v[2] : 0.0f, n == 4 ? v[3] : 0.0f);
+        return;
+    }
     GWB_UNROLL
     for (int i = 0; i < (gwb_kind_size(kind) * n + 3) / 4; i++)
         w[i] = 0;
     GWB_UNROLL
     for (int i = 0; i < n; i++) {
-        if (kind == GWB_SAMPLE_U8)
-            w[0] |= gwb_code(v[i], limit) << 8 * i;
-        else if (kind == GWB_SAMPLE_U16)
+        if (kind == GWB_SAMPLE_U16)
             w[i / 2] |= gwb_code(v[i], limit) << shift << 16 * (i & 1);
         else if (kind == GWB_SAMPLE_F16)
             w[i / 2] |= gwb_float_half(v[i]) << 16 * (i & 1);

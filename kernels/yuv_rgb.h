@@ -1,217 +1,270 @@
 // SPDX-License-Identifier: MIT
-// 4:2:0 and 4:4:4 to R, G and B, four pixels of two rows a thread: the conversions that video asks for most, with as few instructions as it takes,
+// 4:2:0 and 4:4:4 to R, G and B, four or eight pixels of two rows at a time: the conversions that video asks for most, with as few instructions as it takes,
 // since on a GPU those and not the memory bound them. The bits are those of convert.h: chroma of 12 bits or less is resampled exactly, so in whole numbers as
-// well as in floats, sixteen times as large; and a product with a zero of the matrix changes no sum. src/convert_plan.c says where it holds.
+// well as in floats; and a product with a zero of the matrix changes no sum. src/convert_plan.c and src/pipe_plan.c say where it holds.
 #ifndef GWB_KERNEL_YUV_RGB_H
 #define GWB_KERNEL_YUV_RGB_H
 
 #include "convert.h"
+#include "interleave.h"
+#include "pairs.h"
 #include "run.h"
 
-// Byte i of the result is byte (selector >> 4 * i & 7) of a (0..3) and b (4..7).
-GWB_FN uint32_t gwb_permute(uint32_t a, uint32_t b, uint32_t selector)
+// A picture, and numbers of its matrix. Shape, kind and siting come beside it as constants; `w` is the pixels of a row that are done at once, 4 or 8.
+typedef struct gwb_yuv_rgb {
+    const uint8_t *y, *u, *v;   // row 0 of Y, U and V; of pairs: u is the first byte of both
+    int32_t y_step, u_step, v_step;     // bytes
+    int32_t v_first;            // pairs: V lies before U
+    int32_t shift, mask;        // of 16-bit samples: bits below the value, 2^depth - 1
+    int32_t last_x, last_y;     // chroma samples of a row and of a column, less one
+    float from[2];              // codes of black and of no colour: whole numbers
+    const gwb_quick_numbers *m;
+    uint32_t quarter_x[2][3], quarter_y[2][3];  // convert_args.h; not for GWB_QUICK_LEFT
+} gwb_yuv_rgb;
+
+// The samples of `w` pixels of two rows, and the chroma from one sample before to one behind.
+typedef struct gwb_yuv_rgb_samples {
+    uint32_t luma[2][4];        // as they lie in memory
+    uint32_t chroma[3][6];      // U low, V high; bytes: pairs.h, less the code of no colour; else whole codes. Of 4:4:4: a row of U, a row of V, as luma
+} gwb_yuv_rgb_samples;
+
+GWB_FN uint32_t gwb_yuv_rgb_from(const gwb_yuv_rgb *s, int i)
 {
-#if defined(__CUDACC__)
-    return __byte_perm(a, b, selector);
-#else
-    const uint64_t both = (uint64_t)b << 32 | a;
-    uint32_t r = 0;
-    for (int i = 0; i < 4; i++)
-        r |= (uint32_t)(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
-    return r;
-#endif
+    return (uint32_t)s->from[i] * 0x10001u;
 }
 
-// Chroma samples x - 1 .. x + 2, x even, of the rows that begin at pu and pv: U in the low half of each word, V in the high half. The first one and the
-// last are read where `first` and `end` say so.
-GWB_FN void gwb_yuv_rgb_chroma(const gwb_convert_args *a, int kind, int pairs, const uint8_t *pu, const uint8_t *pv, int x, bool first, bool end, uint32_t c[4])
+// The chroma sample at u and v, bytes of a pair or of two planes.
+GWB_FN uint32_t gwb_yuv_rgb_one(const gwb_yuv_rgb *s, int kind, int pairs, const uint8_t *u, const uint8_t *v)
 {
-    const int last = a->up_x.last, before = x > 0 ? x - 1 : 0, behind = x + 2 <= last ? x + 2 : last, lane = a->src[1].lane;
-    c[0] = c[3] = 0;
-    if (kind == GWB_SAMPLE_U8 && pairs) {
-        const uint32_t odd = lane ? 0x4041 : 0x4140, even = lane ? 0x4243 : 0x4342, w = *(const uint32_t *)(pu + 2 * x);
-        c[1] = gwb_permute(w, 0, odd);
-        c[2] = gwb_permute(w, 0, even);
-        if (first)
-            c[0] = gwb_permute(*(const uint16_t *)(pu + 2 * before), 0, odd);
-        if (end)
-            c[3] = gwb_permute(*(const uint16_t *)(pu + 2 * behind), 0, odd);
-    } else if (kind == GWB_SAMPLE_U8) {
-        const uint32_t w = *(const uint16_t *)(pu + x) | (uint32_t)*(const uint16_t *)(pv + x) << 16;
-        c[1] = w & 0x00ff00ff;
-        c[2] = w >> 8 & 0x00ff00ff;
-        if (first)
-            c[0] = pu[before] | (uint32_t)pv[before] << 16;
-        if (end)
-            c[3] = pu[behind] | (uint32_t)pv[behind] << 16;
-    } else {
-        const uint32_t *p = (const uint32_t *)pu, mask = (uint32_t)a->src[1].mask * 0x10001;
-        const int shift = a->src[1].shift;
-        uint32_t w[4];
-        gwb_load_words((const uint8_t *)(p + x), 8, w);
-        c[1] = w[0] >> shift & mask;
-        c[2] = w[1] >> shift & mask;
-        if (first)
-            c[0] = p[before] >> shift & mask;
-        if (end)
-            c[3] = p[behind] >> shift & mask;
-        if (lane)
-            for (int i = 0; i < 4; i++)
-                c[i] = c[i] >> 16 | c[i] << 16;
+    if (kind == GWB_SAMPLE_U8)
+        return pairs ? gwb_permute(*(const uint16_t *)u, 0, s->v_first ? 0x4041 : 0x4140) : *u | (uint32_t)*v << 16;
+    const uint32_t both = pairs ? *(const uint32_t *)u : *(const uint16_t *)u | (uint32_t)*(const uint16_t *)v << 16;
+    const uint32_t code = both >> s->shift & (uint32_t)s->mask * 0x10001u;
+    return pairs && s->v_first ? gwb_permute(code, 0, 0x1032) : code;
+}
+
+// Chroma samples x - 1 .. x + w / 2 of row y into c. The first one and the last are read where `first` and `end` say so.
+GWB_FN void gwb_yuv_rgb_chroma(const gwb_yuv_rgb *s, int kind, int pairs, int w, int x, int y, bool first, bool end, uint32_t c[6])
+{
+    const int n = w / 2, before = x > 0 ? x - 1 : 0, behind = x + n <= s->last_x ? x + n : s->last_x;
+    const int size = gwb_kind_size(kind), pitch = pairs ? 2 * size : size;
+    const uint8_t *u = gwb_near(s->u, s->u_step, y, x * pitch), *v = gwb_near(s->v, s->v_step, y, x * pitch);
+    uint32_t wu[4] = {0, 0, 0, 0}, wv[4] = {0, 0, 0, 0};
+    gwb_load_words(u, n * pitch, wu);
+    if (!pairs)
+        gwb_load_words(v, n * pitch, wv);
+    GWB_UNROLL
+    for (int i = 0; i < n; i++) {
+        if (kind == GWB_SAMPLE_U8 && pairs)
+            c[i + 1] = gwb_permute(wu[i / 2], 0, i & 1 ? (s->v_first ? 0x4243 : 0x4342) : (s->v_first ? 0x4041 : 0x4140));
+        else if (kind == GWB_SAMPLE_U8)
+            c[i + 1] = gwb_permute(wu[0], wv[0], (uint32_t)(i | (4 + i) << 8)) & 0x00ff00ff;
+        else if (pairs)
+            c[i + 1] = gwb_permute(wu[i] >> s->shift & (uint32_t)s->mask * 0x10001u, 0, s->v_first ? 0x1032 : 0x3210);
+        else
+            c[i + 1] = gwb_permute(wu[i / 2] >> s->shift & (uint32_t)s->mask * 0x10001u, wv[i / 2] >> s->shift & (uint32_t)s->mask * 0x10001u,
+                i & 1 ? 0x7632 : 0x5410);
+    }
+    c[0] = c[n + 1] = 0;
+    if (first)
+        c[0] = gwb_yuv_rgb_one(s, kind, pairs, gwb_near(s->u, s->u_step, y, before * pitch), gwb_near(s->v, s->v_step, y, before * pitch));
+    if (end)
+        c[n + 1] = gwb_yuv_rgb_one(s, kind, pairs, gwb_near(s->u, s->u_step, y, behind * pitch), gwb_near(s->v, s->v_step, y, behind * pitch));
+    if (kind == GWB_SAMPLE_U8) {
+        const uint32_t from = gwb_yuv_rgb_from(s, 1);
+        GWB_UNROLL
+        for (int i = 0; i < n + 2; i++)
+            c[i] = gwb_pair_sub(c[i], from);
     }
 }
 
-// The codes 0..255 of four values: rounded half up, cut; NaN is 0.
-GWB_FN uint32_t gwb_code_bytes(const float v[4])
+// The samples at (x, y), x a multiple of w, y of 2.
+GWB_FN void gwb_yuv_rgb_load(const gwb_yuv_rgb *s, int kind, int shape, bool left, int w, int x, int y, gwb_yuv_rgb_samples *t)
 {
-#if defined(__CUDACC__)
-    uint32_t low, all;
-    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(low) : "r"(__float2int_rd(v[3] + 0.5f)), "r"(__float2int_rd(v[2] + 0.5f)));
-    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(__float2int_rd(v[1] + 0.5f)), "r"(__float2int_rd(v[0] + 0.5f)), "r"(low));
-    return all;
-#else
-    uint32_t r = 0;
-    for (int i = 0; i < 4; i++)
-        r |= gwb_code_bits(v[i], 255.0f) << 8 * i;
-    return r;
-#endif
-}
-
-// Four pixels of R, G and B to row y.
-GWB_FN void gwb_yuv_rgb_store(const gwb_convert_args *a, int kind, int shape, int x, int y, float rgb[3][4])
-{
-    const gwb_samples *d = a->dst;
+    const int size = gwb_kind_size(kind), row = y >> 1, pairs = shape == GWB_SHAPE_420_PAIRS;
+    const bool first = !left && (s->quarter_x[0][0] | s->quarter_x[1][0]), end = left || (s->quarter_x[0][2] | s->quarter_x[1][2]);
+    GWB_UNROLL
+    for (int r = 0; r < 2; r++)
+        gwb_load_words(gwb_near(s->y, s->y_step, y + r, x * size), w * size, t->luma[r]);
     if (shape == GWB_SHAPE_PLANES) {
         GWB_UNROLL
-        for (int i = 0; i < 3; i++) {
-            uint8_t *p = d[i].data + y * d[i].step + (int64_t)x * gwb_kind_size(kind);
-            if (kind == GWB_SAMPLE_U8)
-                *(uint32_t *)p = gwb_code_bytes(rgb[i]);
-            else
-                gwb_store_run(kind, 4, p, d[i].shift, a->limit[i], rgb[i]);
+        for (int r = 0; r < 2; r++) {
+            gwb_load_words(gwb_near(s->u, s->u_step, y + r, x), w, t->chroma[r]);
+            gwb_load_words(gwb_near(s->v, s->v_step, y + r, x), w, t->chroma[r] + 2);
         }
         return;
     }
-    uint32_t component[3], lane[4];
+    gwb_yuv_rgb_chroma(s, kind, pairs, w, x >> 1, row > 0 ? row - 1 : 0, first, end, t->chroma[0]);
+    gwb_yuv_rgb_chroma(s, kind, pairs, w, x >> 1, row, first, end, t->chroma[1]);
+    gwb_yuv_rgb_chroma(s, kind, pairs, w, x >> 1, row < s->last_y ? row + 1 : row, first, end, t->chroma[2]);
+}
+
+// Row r of the samples, 0 or 1, as R, G and B.
+GWB_FN void gwb_yuv_rgb_row(const gwb_yuv_rgb *s, int kind, int shape, bool left, int w, const gwb_yuv_rgb_samples *t, int r, float rgb[3][8])
+{
+    float y[8], u[8], v[8];
     GWB_UNROLL
-    for (int i = 0; i < 3; i++)
-        component[i] = gwb_code_bytes(rgb[i]);
-    const uint32_t alpha = (uint32_t)a->alpha_fill * 0x01010101u;
+    for (int k = 0; k < w; k += 4) {
+        if (kind == GWB_SAMPLE_U8)
+            gwb_pair_bytes(t->luma[r][k / 4], gwb_yuv_rgb_from(s, 0), y + k);
+        else
+            GWB_UNROLL
+            for (int i = k; i < k + 4; i++)
+                y[i] = gwb_small_float((t->luma[r][i / 2] >> 16 * (i & 1) & 0xffff) >> s->shift & (uint32_t)s->mask) - s->from[0];
+        if (shape == GWB_SHAPE_PLANES) {
+            gwb_pair_bytes(t->chroma[r][k / 4], gwb_yuv_rgb_from(s, 1), u + k);
+            gwb_pair_bytes(t->chroma[r][k / 4 + 2], gwb_yuv_rgb_from(s, 1), v + k);
+        }
+    }
+    if (shape != GWB_SHAPE_PLANES) {
+        const uint32_t *wy = s->quarter_y[r];
+        uint32_t column[6], uv;
+        GWB_UNROLL
+        for (int k = 0; k < w / 2 + 2; k++) {   // 4 times as large
+            const uint32_t above = t->chroma[0][k], at = t->chroma[1][k], below = t->chroma[2][k];
+            if (left)
+                column[k] = kind == GWB_SAMPLE_U8 ? gwb_pair_mad(3, at, r ? below : above) : 3 * at + (r ? below : above);
+            else if (kind == GWB_SAMPLE_U8)
+                column[k] = gwb_pair_mad(wy[0], above, gwb_pair_mad(wy[1], at, gwb_pair_mad(wy[2], below, 0)));
+            else
+                column[k] = wy[0] * above + wy[1] * at + wy[2] * below;
+        }
+        GWB_UNROLL
+        for (int k = 0; k < w; k++) {   // for `left` 4 times as large at even pixels and 8 times at odd ones, else 16 times
+            const uint32_t *wx = s->quarter_x[k & 1], *c = column + k / 2;
+            if (left)
+                uv = !(k & 1) ? c[1] : kind == GWB_SAMPLE_U8 ? gwb_pair_add(c[1], c[2]) : c[1] + c[2];
+            else if (kind == GWB_SAMPLE_U8)
+                uv = gwb_pair_mad(wx[0], c[0], gwb_pair_mad(wx[1], c[1], gwb_pair_mad(wx[2], c[2], 0)));
+            else
+                uv = wx[0] * c[0] + wx[1] * c[1] + wx[2] * c[2];
+            if (kind == GWB_SAMPLE_U8) {
+                gwb_pair_floats(uv, &u[k], &v[k]);
+            } else {
+                const float zero = s->from[1] * (left ? (k & 1 ? 8.0f : 4.0f) : 16.0f);
+                u[k] = gwb_small_float(uv & 0xffff) - zero;
+                v[k] = gwb_small_float(uv >> 16) - zero;
+            }
+        }
+    }
+    GWB_UNROLL
+    for (int k = 0; k < w; k++) {
+        const int odd = k & 1;
+        const float luminance = s->m->luma * y[k];
+        rgb[0][k] = luminance + s->m->vr[odd] * v[k];
+        rgb[1][k] = (luminance + s->m->ug[odd] * u[k]) + s->m->vg[odd] * v[k];
+        rgb[2][k] = luminance + s->m->ub[odd] * u[k];
+    }
+}
+
+// ---- as a conversion
+
+// Pixels of a work item.
+GWB_FN int gwb_yuv_rgb_width(int dst_kind)
+{
+    return dst_kind == GWB_SAMPLE_U8 ? 8 : 4;
+}
+
+GWB_FN gwb_yuv_rgb gwb_yuv_rgb_of(const gwb_convert_args *a, int kind, int shape)
+{
+    const gwb_samples *s = a->src;
+    const int pairs = shape == GWB_SHAPE_420_PAIRS;
+    gwb_yuv_rgb r;
+    r.y = s[0].data, r.u = s[1].data - (pairs ? s[1].lane * gwb_kind_size(kind) : 0), r.v = s[2].data;
+    r.y_step = (int32_t)s[0].step, r.u_step = (int32_t)s[1].step, r.v_step = (int32_t)s[2].step;
+    r.v_first = pairs && s[1].lane, r.shift = s[0].shift, r.mask = s[0].mask;
+    r.last_x = a->up_x.last, r.last_y = a->up_y.last;
+    r.from[0] = a->mix.from[0], r.from[1] = a->mix.from[1];
+    r.m = &a->quick_numbers;
+    for (int p = 0; p < 2; p++)
+        for (int i = 0; i < 3; i++)
+            r.quarter_x[p][i] = a->quarter_x[p][i], r.quarter_y[p][i] = a->quarter_y[p][i];
+    return r;
+}
+
+// Two rows of `w` pixels from (x, y) on, to planes.
+GWB_FN void gwb_yuv_rgb_planes(const gwb_convert_args *a, int kind, int w, int x, int y, float rgb[2][3][8])
+{
+    GWB_UNROLL
+    for (int r = 0; r < 2; r++)
+        GWB_UNROLL
+        for (int i = 0; i < 3; i++) {
+            const gwb_samples *d = &a->dst[i];
+            uint8_t *p = gwb_near(d->data, (int32_t)d->step, y + r, x * gwb_kind_size(kind));
+            uint32_t words[4];
+            if (kind == GWB_SAMPLE_U8) {
+                words[0] = gwb_code_bytes(true, rgb[r][i][0], rgb[r][i][1], rgb[r][i][2], rgb[r][i][3]);
+                words[1] = gwb_code_bytes(true, rgb[r][i][4], rgb[r][i][5], rgb[r][i][6], rgb[r][i][7]);
+                gwb_store_words(p, 8, words);
+            } else {
+                gwb_store_run(kind, w, p, d->shift, a->limit[i], rgb[r][i]);
+            }
+        }
+}
+
+// Four pixels of bytes that lie together, a, b and c first, d behind where there are four.
+GWB_FN void gwb_yuv_rgb_words(int lanes, const float *a, const float *b, const float *c, const float *d, uint32_t *w)
+{
+    if (lanes == 3) {
+        w[0] = gwb_code_bytes(true, a[0], b[0], c[0], a[1]);
+        w[1] = gwb_code_bytes(true, b[1], c[1], a[2], b[2]);
+        w[2] = gwb_code_bytes(true, c[2], a[3], b[3], c[3]);
+        return;
+    }
     GWB_UNROLL
     for (int k = 0; k < 4; k++)
-        lane[k] = d[0].lane == k ? component[0] : d[1].lane == k ? component[1] : d[2].lane == k ? component[2] : alpha;
-    if (shape == GWB_SHAPE_3) {
-        uint32_t *p = (uint32_t *)(d[0].data - d[0].lane + y * d[0].step + 3 * (int64_t)x);
-        p[0] = gwb_permute(gwb_permute(lane[0], lane[1], 0x1040), lane[2], 0x3410);
-        p[1] = gwb_permute(gwb_permute(lane[1], lane[2], 0x2051), lane[0], 0x3610);
-        p[2] = gwb_permute(gwb_permute(lane[2], lane[0], 0x3072), lane[1], 0x3710);
-        return;
-    }
-    uint8_t *p = d[0].data - d[0].lane + y * d[0].step + 4 * (int64_t)x;
-    const uint32_t low = gwb_permute(lane[0], lane[1], 0x5140), low2 = gwb_permute(lane[2], lane[3], 0x5140);
-    const uint32_t high = gwb_permute(lane[0], lane[1], 0x7362), high2 = gwb_permute(lane[2], lane[3], 0x7362);
-    const uint32_t w[4] = {gwb_permute(low, low2, 0x5410), gwb_permute(low, low2, 0x7632), gwb_permute(high, high2, 0x5410), gwb_permute(high, high2, 0x7632)};
-    if (((uint64_t)p & 15) == 0) {
-        gwb_store_words(p, 16, w);
-        return;
-    }
-    GWB_UNROLL
-    for (int i = 0; i < 4; i++)
-        ((uint32_t *)p)[i] = w[i];
+        w[k] = gwb_code_bytes(true, a[k], b[k], c[k], d[k]);
 }
 
-// The row of four pixels: luma codes come as 2^23 + code, chroma with u_zero and v_zero added, all as the bits of floats.
-GWB_FN void gwb_yuv_rgb_row(const gwb_convert_args *a, const uint32_t luma[4], const uint32_t u[4], const uint32_t v[4], float uv_zero, float part, float rgb[3][4])
+// Two rows of 8 pixels of bytes that lie together, the lanes of a warp side by side from pixel x0 on.
+GWB_FN void gwb_yuv_rgb_interleaved(const gwb_convert_args *a, int samples, int x0, int y, int lane, int lanes, float rgb[2][3][8])
 {
-    const gwb_mix *m = &a->mix;
-    const float y_zero = 8388608.0f + m->from[0];
-    const float vr = m->m[0][2] * part, ug = m->m[1][1] * part, vg = m->m[1][2] * part, ub = m->m[2][1] * part;
+    const gwb_samples *d = a->dst;
+    const float alpha[4] = {a->alpha_fill, a->alpha_fill, a->alpha_fill, a->alpha_fill};
+    const bool red_first = d[0].lane < d[2].lane, alpha_first = samples == 4 && (d[0].lane == 1 || d[2].lane == 1);
+    uint32_t w[2][8];
     GWB_UNROLL
-    for (int k = 0; k < 4; k++) {
-        const float cb = gwb_float_from_bits(u[k]) - uv_zero, cr = gwb_float_from_bits(v[k]) - uv_zero;
-        const float luminance = m->m[0][0] * (gwb_float_from_bits(luma[k]) - y_zero);
-        rgb[0][k] = luminance + vr * cr;
-        rgb[1][k] = (luminance + ug * cb) + vg * cr;
-        rgb[2][k] = luminance + ub * cb;
-    }
-}
-
-// 2^23 + byte k of a word, as the bits of a float.
-GWB_FN uint32_t gwb_yuv_rgb_byte(uint32_t word, int k)
-{
-    return gwb_permute(word, 0x4b000000, 0x7650 | k);
-}
-
-// The tile at (x, y) of three full planes of bytes.
-GWB_FN void gwb_yuv_rgb_full(const gwb_convert_args *a, int dst_kind, int dst_shape, int x, int y)
-{
-    GWB_UNROLL
-    for (int r = 0; r < 2; r++) {
-        uint32_t c[3][4];
+    for (int r = 0; r < 2; r++)
         GWB_UNROLL
-        for (int i = 0; i < 3; i++) {
-            const uint32_t word = *(const uint32_t *)(a->src[i].data + (y + r) * a->src[i].step + x);
-            GWB_UNROLL
-            for (int k = 0; k < 4; k++)
-                c[i][k] = gwb_yuv_rgb_byte(word, k);
+        for (int k = 0; k < 8; k += 4) {
+            const float *red = rgb[r][0] + k, *green = rgb[r][1] + k, *blue = rgb[r][2] + k;
+            uint32_t *to = w[r] + k / 4 * samples;
+            if (!alpha_first && red_first)
+                gwb_yuv_rgb_words(samples, red, green, blue, alpha, to);
+            else if (!alpha_first)
+                gwb_yuv_rgb_words(samples, blue, green, red, alpha, to);
+            else if (red_first)
+                gwb_yuv_rgb_words(samples, alpha, red, green, blue, to);
+            else
+                gwb_yuv_rgb_words(samples, alpha, blue, green, red, to);
         }
-        float rgb[3][4];
-        gwb_yuv_rgb_row(a, c[0], c[1], c[2], 8388608.0f + a->mix.from[1], 1.0f, rgb);
-        gwb_yuv_rgb_store(a, dst_kind, dst_shape, x, y + r, rgb);
-    }
+    gwb_store_side_by_side(2 * samples, d[0].data - d[0].lane, (int32_t)d[0].step, y, samples * x0, lane, lanes, w);
 }
 
-// The tile at (x, y). `left`: chroma lies where MPEG-2 and H.264 have it, so that the weights are constants.
-GWB_FN void gwb_yuv_rgb_tile(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, bool left, int x, int y)
+GWB_FN void gwb_yuv_rgb_item(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, bool left, int x0, int y, int lane, int lanes)
 {
-    const int pairs = src_shape == GWB_SHAPE_420_PAIRS, size = gwb_kind_size(src_kind), row = y >> 1;
-    const gwb_samples *s = a->src;
-    uint32_t luma[2][4], chroma[3][4];
-    const uint8_t *py = s[0].data + y * s[0].step + (int64_t)x * size;
-    gwb_load_words(py, 4 * size, luma[0]);
-    gwb_load_words(py + s[0].step, 4 * size, luma[1]);
-    const bool first = !left && (a->quarter_x[0][0] | a->quarter_x[1][0]), end = left || (a->quarter_x[0][2] | a->quarter_x[1][2]);
-    const uint8_t *pu = s[1].data - (pairs ? s[1].lane * size : 0) + row * s[1].step, *pv = s[2].data + row * s[2].step;
-    const bool above = row > 0, below = row < a->up_y.last;
-    gwb_yuv_rgb_chroma(a, src_kind, pairs, above ? pu - s[1].step : pu, above ? pv - s[2].step : pv, x >> 1, first, end, chroma[0]);
-    gwb_yuv_rgb_chroma(a, src_kind, pairs, pu, pv, x >> 1, first, end, chroma[1]);
-    gwb_yuv_rgb_chroma(a, src_kind, pairs, below ? pu + s[1].step : pu, below ? pv + s[2].step : pv, x >> 1, first, end, chroma[2]);
-
-    const float times = left ? 8.0f : 16.0f;    // chroma comes that many times as large
+    const int w = gwb_yuv_rgb_width(dst_kind), x = x0 + w * (lane < lanes ? lane : lanes - 1);   // a lane too many does what the last one does
+    const gwb_yuv_rgb s = gwb_yuv_rgb_of(a, src_kind, src_shape);
+    gwb_yuv_rgb_samples t;
+    float rgb[2][3][8];
+    gwb_yuv_rgb_load(&s, src_kind, src_shape, left, w, x, y, &t);
     GWB_UNROLL
-    for (int r = 0; r < 2; r++) {
-        uint32_t column[4], code[4], u[4], v[4];
-        GWB_UNROLL
-        for (int k = 0; k < 4; k++)
-            column[k] = left ? 3 * chroma[1][k] + chroma[2 * r][k]
-                : a->quarter_y[r][0] * chroma[0][k] + a->quarter_y[r][1] * chroma[1][k] + a->quarter_y[r][2] * chroma[2][k];
-        GWB_UNROLL
-        for (int k = 0; k < 4; k++) {
-            const uint32_t *w = a->quarter_x[k & 1], *c = column + k / 2;
-            const uint32_t uv = !left ? w[0] * c[0] + w[1] * c[1] + w[2] * c[2] : k & 1 ? c[1] + c[2] : 2 * c[1];
-            code[k] = src_kind == GWB_SAMPLE_U8 ? gwb_yuv_rgb_byte(luma[r][0], k)
-                : 0x4b000000 | ((luma[r][k / 2] >> 16 * (k & 1) & 0xffff) >> s[0].shift & (uint32_t)s[0].mask);
-            u[k] = gwb_permute(uv, 0x4b000000, 0x7610);
-            v[k] = gwb_permute(uv, 0x4b000000, 0x7632);
-        }
-        float rgb[3][4];
-        gwb_yuv_rgb_row(a, code, u, v, 8388608.0f + times * a->mix.from[1], left ? 0.125f : 0.0625f, rgb);
-        gwb_yuv_rgb_store(a, dst_kind, dst_shape, x, y + r, rgb);
-    }
-}
-
-// A work item: a tile as in convert_tile.h, where the picture has all of it.
-GWB_FN void gwb_yuv_rgb_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int tx, int y_in_band, int band)
-{
-    const int x = tx * GWB_TILE_W, y = (band * GWB_BAND + y_in_band) * GWB_TILE_H;
-    if (a->width - x < GWB_TILE_W || a->height - y < GWB_TILE_H)
-        return;
-    if (src_shape == GWB_SHAPE_PLANES)
-        gwb_yuv_rgb_full(a, dst_kind, dst_shape, x, y);
-    else if (a->quick == GWB_QUICK_LEFT)
-        gwb_yuv_rgb_tile(a, src_kind, src_shape, dst_kind, dst_shape, true, x, y);
+    for (int r = 0; r < 2; r++)
+        gwb_yuv_rgb_row(&s, src_kind, src_shape, left, w, &t, r, rgb[r]);
+    if (dst_shape == GWB_SHAPE_PLANES)
+        gwb_yuv_rgb_planes(a, dst_kind, w, x, y, rgb);
     else
-        gwb_yuv_rgb_tile(a, src_kind, src_shape, dst_kind, dst_shape, false, x, y);
+        gwb_yuv_rgb_interleaved(a, dst_shape == GWB_SHAPE_3 ? 3 : 4, x0, y, lane, lanes, rgb);
+}
+
+// A work item: two rows of gwb_yuv_rgb_width pixels, from row y on and from pixel x0 plus `lane` times as many, where the picture has all of them. On cuda all
+// lanes of a warp come here together, and `lanes` of them have an item.
+GWB_FN void gwb_yuv_rgb_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int x0, int y, int lane, int lanes)
+{
+    if (a->quick == GWB_QUICK_LEFT)
+        gwb_yuv_rgb_item(a, src_kind, src_shape, dst_kind, dst_shape, true, x0, y, lane, lanes);
+    else
+        gwb_yuv_rgb_item(a, src_kind, src_shape, dst_kind, dst_shape, false, x0, y, lane, lanes);
 }
 
 #endif

@@ -133,6 +133,36 @@ end
 
 -- ---- first use, and the CPU's part of a call
 
+-- Microseconds of CPU that a call of the driver's launch takes, of a kernel that does nothing, from here.
+local function launch_alone()
+    ffi.cdef [[
+    int cuCtxGetCurrent(void **context);
+    int cuCtxSetCurrent(void *context);
+    int cuDevicePrimaryCtxRetain(void **context, int device);
+    int cuModuleLoadData(void **module, const void *image);
+    int cuModuleGetFunction(void **function, void *module, const char *name);
+    int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
+        void **params, void **extra);
+    ]]
+    local cu, at = ffi.load "libcuda.so.1", ffi.new "void *[4]"
+    local function check(status) assert(status == 0, "the driver answers " .. status) end
+    check(cu.cuCtxGetCurrent(at))
+    check(cu.cuDevicePrimaryCtxRetain(at + 1, 0))
+    check(cu.cuCtxSetCurrent(at[1]))
+    check(cu.cuModuleLoadData(at + 2, ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing() { ret; }\n"))
+    check(cu.cuModuleGetFunction(at + 3, at[2], "nothing"))
+    local used, calls, fn, handle = 0, 2000, at[3], stream.handle
+    for i = 1, calls + 400 do
+        local start = now(2)
+        cu.cuLaunchKernel(fn, 1, 1, 1, 32, 1, 1, 0, handle, nil, nil)
+        used = used + (i > 400 and now(2) - start or 0)
+        if i % 100 == 0 then stream:synchronize() end
+    end
+    check(cu.cuCtxSetCurrent(at[0]))
+    row("CPU time of cuLaunchKernel alone, clock included", used / calls)
+end
+if cuda then launch_alone() end
+
 if cuda then
     local code = [[
         local gpu = require "gpuwb"

@@ -123,10 +123,10 @@ static int launch(gwb_op *op, int kernel, const gwb_convert_args *args, int w, i
 // Whole tiles, and what sticks out at the right and at the lower edge by the general kernel.
 static int launch_tiles(gwb_op *op, gwb_convert_args *args)
 {
-    const int width = args->width / GWB_TILE_W * GWB_TILE_W, height = args->height / GWB_TILE_H * GWB_TILE_H;
+    const int width = args->width / args->tile_w * args->tile_w, height = args->height / GWB_TILE_H * GWB_TILE_H;
     int rc = 0, launches = 0;
     if (width && height)
-        rc = launch(op, GWB_KERNEL_convert_tile, args, GWB_TILE_W, GWB_TILE_H, width, height), launches++;
+        rc = launch(op, GWB_KERNEL_convert_tile, args, args->tile_w, GWB_TILE_H, width, height), launches++;
     if (rc >= 0 && width < args->width) {
         if (launches++)
             gwb_op_again(op);
@@ -184,6 +184,6 @@ int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_pa
     const bool tiles = args.src_shape && args.dst_shape && (params->kernel == 2 || (params->kernel == 0 && op.queue->dev->info.cuda));
     if (!rc)
         rc = tiles && op.queue->dev->info.cuda ? launch_tiles(&op, &args) : launch(&op, tiles ? GWB_KERNEL_convert_tile : GWB_KERNEL_convert, &args,
-            tiles ? GWB_TILE_W : args.block_w, tiles ? GWB_TILE_H : args.block_h, args.width, args.height);
+            tiles ? args.tile_w : args.block_w, tiles ? GWB_TILE_H : args.block_h, args.width, args.height);
     return gwb_op_end(&op, rc);
 }

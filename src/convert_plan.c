@@ -234,7 +234,7 @@ static int plan_background(gwb_convert_args *a, const gwb_image *src, const floa
 // ---- tiles
 
 // What a side is to the kernel of tiles; `chroma`: more than its first component takes part.
-static int shape_of(const gwb_format_info *f, const gwb_samples *s, bool alpha, bool chroma)
+static int shape_of(const gwb_format_info *f, const gwb_samples *s, int height, bool alpha, bool chroma)
 {
     const int size = gwb_type_size(f->type), channels = s[0].pitch / size;
     int shape = GWB_SHAPE_NONE, run[3] = {4 * size, 4 * size, 4 * size};    // bytes moved at once
@@ -249,7 +249,7 @@ static int shape_of(const gwb_format_info *f, const gwb_samples *s, bool alpha, 
     else if (f->layout == GWB_LAYOUT_SEMIPLANAR && f->log2_w == 1 && f->log2_h == 1)
         shape = GWB_SHAPE_420_PAIRS;
     for (int i = 0; i < (shape == GWB_SHAPE_LUMA ? 1 : 3); i++)
-        if (((uintptr_t)s[i].data - (uintptr_t)(s[i].lane * size)) % (uintptr_t)run[i] || s[i].step % run[i])
+        if (((uintptr_t)s[i].data - (uintptr_t)(s[i].lane * size)) % (uintptr_t)run[i] || s[i].step % run[i] || s[i].step * height > UINT32_MAX)
             return GWB_SHAPE_NONE;
     return shape;
 }
@@ -262,8 +262,8 @@ static bool is_420(int shape)
 // Sets both shapes where the kernel of tiles can do the conversion.
 static void plan_tiles(gwb_convert_args *a, const gwb_format_info *fd, const gwb_format_info *fs)
 {
-    const int from = shape_of(fs, a->src, a->src[3].data, (a->luma_needs | a->chroma_needs) & 6);
-    const int to = shape_of(fd, a->dst, a->dst[3].data, true);
+    const int from = shape_of(fs, a->src, a->height, a->src[3].data, (a->luma_needs | a->chroma_needs) & 6);
+    const int to = shape_of(fd, a->dst, a->height, a->dst[3].data, true);
     bool taps = true;
     if (is_420(to) && is_420(from))
         taps = a->down_x.count == 1 && a->down_y.count == 1;
@@ -290,23 +290,60 @@ static bool in_quarters(const gwb_taps *t, uint32_t quarter[2][3])
     return true;
 }
 
+void gwb_convert_quick_numbers(gwb_quick_numbers *n, const float *m, int kind, int quick)
+{
+    const float one = kind == GWB_SAMPLE_U8 ? 0x1p24f : 1.0f;   // pairs.h
+    n->luma = m[0] * one;
+    for (int odd = 0; odd < 2; odd++) {
+        const float unit = one * (quick == GWB_QUICK_FULL ? 1.0f : quick == GWB_QUICK ? 0.0625f : odd ? 0.125f : 0.25f);
+        n->vr[odd] = m[2] * unit;
+        n->ug[odd] = m[4] * unit;
+        n->vg[odd] = m[5] * unit;
+        n->ub[odd] = m[7] * unit;
+    }
+}
+
+// Whether runs of `pixels` pixels lie where they can be loaded at once.
+static bool has_runs(const gwb_convert_args *a, int pixels)
+{
+    const int size = a->src_kind == GWB_SAMPLE_U8 ? 1 : 2, luma = pixels * size, chroma = a->src_shape == GWB_SHAPE_420 ? luma / 2 : luma;
+    for (int i = 0; i < 3; i++) {
+        const gwb_samples *s = &a->src[i];
+        if (((uintptr_t)s->data - (uintptr_t)(s->lane * size)) % (uintptr_t)(i ? chroma : luma) || s->step % (i ? chroma : luma))
+            return false;
+        const gwb_samples *d = &a->dst[i];
+        if (a->dst_shape == GWB_SHAPE_PLANES && a->dst_kind == GWB_SAMPLE_U8 && ((uintptr_t)d->data % (uintptr_t)pixels || d->step % pixels))
+            return false;
+    }
+    return true;
+}
+
 // Says where yuv_rgb.h gives the same: YUV of up to 12 bits to RGB by a matrix whose rows differ in chroma alone.
 static void plan_quick(gwb_convert_args *a)
 {
     const gwb_mix *m = &a->mix;
+    const int pixels = a->dst_kind == GWB_SAMPLE_U8 ? 8 : 4;
     const bool rgb = (a->dst_kind == GWB_SAMPLE_U8 || a->dst_kind == GWB_SAMPLE_F32) &&
         (a->dst_shape == GWB_SHAPE_PLANES || (a->dst_kind == GWB_SAMPLE_U8 && (a->dst_shape == GWB_SHAPE_3 || a->dst_shape == GWB_SHAPE_4)));
     const bool full = a->src_shape == GWB_SHAPE_PLANES && a->src_kind == GWB_SAMPLE_U8;
-    const bool video = full || (is_420(a->src_shape) && (a->src_kind == GWB_SAMPLE_U8 || (a->src_kind == GWB_SAMPLE_U16 &&
-        a->src_shape == GWB_SHAPE_420_PAIRS)) && a->src[0].mask < 4096 && a->up_x.phase_bits == 1 && a->up_y.phase_bits == 1);
+    const bool video = is_420(a->src_shape) && (a->src_kind == GWB_SAMPLE_U8 || (a->src_kind == GWB_SAMPLE_U16 &&
+        a->src_shape == GWB_SHAPE_420_PAIRS)) && a->src[0].mask < 4096 && a->up_x.phase_bits == 1 && a->up_y.phase_bits == 1;
     const bool plain = m->m[0][1] == 0 && m->m[2][2] == 0 && m->m[1][0] == m->m[0][0] && m->m[2][0] == m->m[0][0] && !m->diagonal && a->luma_needs == 7;
     const bool whole = m->from[0] == (float)(int)m->from[0] && m->from[1] == (float)(int)m->from[1] && m->from[2] == m->from[1];
     const bool zero = m->to[0] == 0 && m->to[1] == 0 && m->to[2] == 0;
+    const bool between = a->dst_shape == GWB_SHAPE_PLANES || 2 * a->dst[1].lane == a->dst[0].lane + a->dst[2].lane;    // G lies between R and B
     static const uint32_t left_x[2][3] = {{0, 4, 0}, {0, 2, 2}}, left_y[2][3] = {{1, 3, 0}, {0, 3, 1}};
-    if (rgb && full && plain && whole && zero)
-        a->quick = GWB_QUICK;
-    else if (rgb && video && plain && whole && zero && in_quarters(&a->up_x, a->quarter_x) && in_quarters(&a->up_y, a->quarter_y))
+    a->tile_w = GWB_TILE_W;
+    if (!rgb || !plain || !whole || !zero || (!full && !video) || !between || !has_runs(a, pixels))
+        return;
+    if (full)
+        a->quick = GWB_QUICK_FULL;
+    else if (in_quarters(&a->up_x, a->quarter_x) && in_quarters(&a->up_y, a->quarter_y))
         a->quick = memcmp(a->quarter_x, left_x, sizeof left_x) == 0 && memcmp(a->quarter_y, left_y, sizeof left_y) == 0 ? GWB_QUICK_LEFT : GWB_QUICK;
+    if (!a->quick)
+        return;
+    a->tile_w = pixels;
+    gwb_convert_quick_numbers(&a->quick_numbers, &m->m[0][0], a->src_kind, a->quick);
 }
 
 // ---- all of it

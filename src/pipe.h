@@ -33,7 +33,6 @@ typedef struct gwb_link {
 } gwb_link;
 
 enum { GWB_PIPE_LINKS = 24, GWB_PIPE_PASSES = 4, GWB_PIPE_TABLES = 16, GWB_PIPE_PROGRAM = 512, GWB_PIPE_PLANS = 16 };
-enum { GWB_PIPE_ROWS = 2 };     // pixels, one below the other, that a thread of a kernel does
 
 // All that shapes a kernel's text; what is not used is zero, so that two of them compare as bytes.
 typedef struct gwb_pipe_code {
@@ -45,8 +44,13 @@ typedef struct gwb_pipe_code {
     int32_t word;                   // 1: components of a group share words
     int32_t ones;                   // 1: component 3 of the result is padding
     int32_t group, block_w, block_h;    // pixels (convert_args.h)
+    int32_t rows;                   // pixels, one below the other, that a thread does where neither tiles nor blocks are asked for
+    int32_t finite;                 // 1: no number of the result, which is f32 or bytes, can be NaN
     int32_t grid;                   // 1: chroma stays on its grid where the crop allows it
-    int32_t tiles;                  // 1: can be done in tiles (pipe_tile.h)
+    int32_t tiles;                  // pixels of a tile's row, 4 or 8 (pipe_tile.h); 0: it can't be done in tiles
+    int32_t quick;                  // gwb_quick: the chain begins with YUV to RGB, which yuv_rgb.h does
+    int32_t quick_shape;            // gwb_shape of the source for it
+    int32_t quick_numbers;          // the stage whose numbers begin with a gwb_quick_numbers
     int32_t stages, moves, links;   // used
     gwb_link link[GWB_PIPE_LINKS];
     uint8_t program[GWB_PIPE_PROGRAM];  // pairs of gwb_expr_op and number
@@ -117,6 +121,8 @@ char *gwb_pipe_write(const gwb_pipe_code *code, bool batch, bool wide, int few);
 int gwb_pipe_averaged_link(const gwb_pipe_code *code);
 // Whether the source's U and V fit a word together between samples too: then tiles take it.
 bool gwb_pipe_packs_chroma(const gwb_pipe_code *code);
+// Whether chroma lies where MPEG-2 and H.264 have it.
+bool gwb_pipe_left_chroma(const gwb_pipe_code *code);
 
 // A pass over `count` pictures as the devices run it. All is borrowed for the call.
 typedef struct gwb_pipe_launch {

@@ -337,12 +337,79 @@ static bool can_tile(const gwb_pass *p)
     return !c->word && !(c->dst.log2_w | c->dst.log2_h) && side_has_runs(&c->src) && side_has_runs(&c->dst) && (!c->src.log2_w || gwb_pipe_packs_chroma(c));
 }
 
+// Says where the chain begins with what yuv_rgb.h does: YUV of 4:2:0 or 4:4:4 to RGB by a matrix whose rows differ in chroma alone.
+static void plan_quick(gwb_pass *p)
+{
+    gwb_pipe_code *c = &p->code;
+    const gwb_pipe_side *s = &c->src;
+    const gwb_link *l = c->link;
+    while (l < c->link + c->links && l->kind == GWB_LINK_CROP)
+        l++;
+    if (!c->tiles || l == c->link + c->links || l->kind != GWB_LINK_VALUE || l->value != GWB_PIPE_VALUE_yuv || s->lanes || s->components != 7)
+        return;
+    const float *m = p->stage[l->k].f, *from = m + 9, *to = m + 12;
+    const bool whole = from[0] == (float)(int)from[0] && from[1] == (float)(int)from[1] && from[2] == from[1];
+    if (!whole || m[3] != m[0] || m[6] != m[0] || to[0] != 0 || to[1] != 0 || to[2] != 0)
+        return;
+    if (c->stages == GWB_PIPE_STAGES)
+        return;
+    if (s->log2_w == 1 && s->log2_h == 1) {     // chroma fits a word, else there were no tiles
+        c->quick = gwb_pipe_left_chroma(c) ? GWB_QUICK_LEFT : GWB_QUICK;
+        c->quick_shape = s->pairs ? GWB_SHAPE_420_PAIRS : GWB_SHAPE_420;
+    } else if (!s->log2_w && !s->log2_h && s->kind == GWB_SAMPLE_U8) {
+        c->quick = GWB_QUICK_FULL;
+        c->quick_shape = GWB_SHAPE_PLANES;
+    } else {
+        return;
+    }
+    c->quick_numbers = c->stages++;
+    memset(&p->stage[c->quick_numbers], 0, sizeof *p->stage);
+    gwb_convert_quick_numbers((gwb_quick_numbers *)p->stage[c->quick_numbers].f, m, s->kind, c->quick);
+    if (c->dst.kind == GWB_SAMPLE_U8)
+        c->tiles = 2 * GWB_TILE_W;
+}
+
+// Whether no number of a result of f32 or bytes can be NaN: the source has whole numbers, and no link makes more of what it is given than floats hold.
+static bool is_finite(const gwb_pass *p)
+{
+    const gwb_pipe_code *c = &p->code;
+    double most = 65535;
+    for (int i = 0; i < c->links; i++) {
+        const gwb_link *l = &c->link[i];
+        if (l->kind == GWB_LINK_CUBIC || l->kind == GWB_LINK_TABLE_X || l->kind == GWB_LINK_TABLE_Y)
+            most *= 16;     // weights of both signs, whose sum is 1
+        if (l->kind == GWB_LINK_EXPR || l->kind > GWB_LINK_TABLE_Y || (l->kind == GWB_LINK_VALUE && l->value > GWB_PIPE_VALUE_scale))
+            return false;
+        if (l->kind != GWB_LINK_VALUE)
+            continue;
+        double sum = 0;
+        for (int k = 0; k < 16; k++)
+            sum += fabs((double)p->stage[l->k].f[k]);
+        most = sum * (most + sum) + sum;        // factors, what is taken off before, what is added behind
+    }
+    return (c->dst.kind == GWB_SAMPLE_F32 || c->dst.kind == GWB_SAMPLE_U8) && c->src.kind != GWB_SAMPLE_F32 && c->src.kind != GWB_SAMPLE_F16 && most < 1e30;
+}
+
+// Pixels that a thread does, one below the other: more where they share much of the work and ask for little more.
+static int rows_of(const gwb_pipe_code *c)
+{
+    for (int i = 0; i < c->links; i++) {
+        const int kind = c->link[i].kind;
+        if (kind != GWB_LINK_VALUE && kind != GWB_LINK_CROP && kind != GWB_LINK_NEAREST && kind != GWB_LINK_BILINEAR)
+            return 2;
+    }
+    return getenv("GPUWB_ROWS") ? atoi(getenv("GPUWB_ROWS")) : 4;
+}
+
 static void close_pass(gwb_pipe_state *s, int channels)
 {
     s->pass->shape.width = s->image.width;
     s->pass->shape.height = s->image.height;
     s->pass->channels = channels;
-    s->pass->code.tiles = can_tile(s->pass);
+    s->pass->code.finite = is_finite(s->pass);
+    s->pass->code.tiles = can_tile(s->pass) ? GWB_TILE_W : 0;
+    plan_quick(s->pass);
+    s->pass->code.rows = rows_of(&s->pass->code);
 }
 
 int gwb_pipe_break(gwb_pipe_state *s)

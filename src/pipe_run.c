@@ -185,21 +185,21 @@ static bool allows_wide(const gwb_pipe_side *s, uint8_t *const *data, const int3
     return !s->pairs || aligned(data[s->plane[1]], step[s->plane[1]], 2 * size);
 }
 
-// Runs of four samples, from pixel (x, y) on.
-static bool allows_tiles(const gwb_pipe_side *s, uint8_t *const *data, const int32_t *step, int x, int y)
+// Runs of `w` samples, 4 or 8, from pixel (x, y) on.
+static bool allows_tiles(const gwb_pipe_side *s, uint8_t *const *data, const int32_t *step, int w, int x, int y)
 {
     const int size = size_of_kind(s->kind);
     if (s->lanes)
         return aligned(data[0] + (int64_t)x * s->lanes * size, step[0], 4 * size);
-    if ((s->log2_w && x % 4) || (s->log2_h && y % 2))
+    if ((s->log2_w && x % w) || (s->log2_h && y % 2))
         return false;
     for (int k = 0; k < 4; k++) {
         if (!(s->components >> k & 1))
             continue;
         const bool chroma = s->log2_w && (k == 1 || k == 2);
         const uint8_t *plane = data[s->plane[k]];
-        if (chroma ? !aligned(plane + (int64_t)(x / 2) * (s->pairs ? 2 : 1) * size, step[s->plane[k]], s->pairs ? 4 * size : 2 * size)
-                   : !aligned(plane + (int64_t)x * size, step[s->plane[k]], 4 * size))
+        if (chroma ? !aligned(plane + (int64_t)(x / 2) * (s->pairs ? 2 : 1) * size, step[s->plane[k]], s->pairs ? w * size : w / 2 * size)
+                   : !aligned(plane + (int64_t)x * size, step[s->plane[k]], w * size))
             return false;
     }
     return true;
@@ -213,14 +213,24 @@ static void set_planes(uint8_t **data, int32_t *step, gwb_mat *const *mats, int 
     }
 }
 
+// Whether tiles reach all of a side by 32 bits (bytes.h, gwb_near).
+static bool is_near(const int32_t *step, int height)
+{
+    for (int i = 0; i < 4; i++)
+        if ((int64_t)step[i] * height > UINT32_MAX)
+            return false;
+    return true;
+}
+
 static void set_flags(const gwb_pass *pass, gwb_pipe_item *item)
 {
     const gwb_pipe_code *c = &pass->code;
     const int x = item->at[0], y = item->at[1];
     const int grid_w = 1 << (c->src.log2_w > c->dst.log2_w ? c->src.log2_w : c->dst.log2_w);
     const int grid_h = 1 << (c->src.log2_h > c->dst.log2_h ? c->src.log2_h : c->dst.log2_h);
-    const bool words = c->dst.lanes > 1 ? aligned(item->dst[0], item->dst_step[0], 4) : allows_tiles(&c->dst, item->dst, item->dst_step, 0, 0);
-    if (c->tiles && words && allows_tiles(&c->src, item->src, item->src_step, x, y))
+    const bool words = c->dst.lanes > 1 ? aligned(item->dst[0], item->dst_step[0], 4) : allows_tiles(&c->dst, item->dst, item->dst_step, GWB_TILE_W, 0, 0);
+    const bool near = is_near(item->src_step, pass->shape.src_height) && is_near(item->dst_step, pass->shape.height);
+    if (c->tiles && words && near && allows_tiles(&c->src, item->src, item->src_step, c->tiles, x, y))
         item->flags |= GWB_PIPE_TILES;
     if (c->grid && x % grid_w == 0 && y % grid_h == 0)
         item->flags |= GWB_PIPE_GRID;

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // A text under way.
 typedef struct writer {
@@ -348,7 +349,7 @@ static void write_result(const writer *w)
             of_lane[d->offset[k] / size_of(d)] = k;
         PUT("    GWB_PUT_LANES(GWB_SAMPLE_%s, %d, %.1ff", kinds[d->kind], d->shift[0], (double)c->limit[0]);
         for (int i = 0; i < 4; i++)
-            PUT(d->kind == GWB_SAMPLE_F32 ? ", gwb_pipe_number(%s)" : ", %s", value_of(c, of_lane[i], text[i]));
+            PUT(d->kind == GWB_SAMPLE_F32 ? ", GWB_NUMBER(%s)" : ", %s", value_of(c, of_lane[i], text[i]));
         PUT(");\n");
     } else {
         for (int k = 0; k < 4; k++)
@@ -433,35 +434,63 @@ static void write_tile_store(const writer *w)
     const gwb_pipe_code *c = w->code;
     const gwb_pipe_side *d = &c->dst;
     char text[32];
-    const char *number = d->kind == GWB_SAMPLE_F32 ? "gwb_pipe_number" : "";
-    PUT("GWB_FN void gwb_tile_store(const gwb_pipe_at *g, int x0, int y, int lanes, const gwb_px p4[4])\n{\n");
+    const char *number = d->kind == GWB_SAMPLE_F32 ? "GWB_NUMBER" : "";
+    PUT("GWB_FN void gwb_tile_store(const gwb_pipe_at *g, int x0, int y0, int lane, int lanes, const gwb_px tile[GWB_TILE_H][GWB_TILES])\n{\n");
     if (d->lanes > 1) {
-        PUT("    float v[%d] = {0.0f};\n    GWB_EACH4 {\n        const gwb_px p = p4[i];\n", 4 * d->lanes);
+        PUT("    float v[GWB_TILE_H][GWB_TILES * %d] = {{0.0f}};\n    GWB_EACH_PIXEL {\n        const gwb_px p = tile[r][i];\n", d->lanes);
         for (int k = 0; k < 4; k++)
             if (d->components >> k & 1)
-                PUT("        v[i * %d + %d] = %s(%s);\n", d->lanes, d->offset[k] / size_of(d), number, value_of(c, k, text));
-        PUT("    }\n    gwb_tile_stage<GWB_SAMPLE_%s, %d>(g, x0, y, lanes, %d, %.1ff, v);\n}\n", kinds[d->kind], d->lanes, d->shift[0], (double)c->limit[0]);
+                PUT("        v[r][i * %d + %d] = %s(%s);\n", d->lanes, d->offset[k] / size_of(d), number, value_of(c, k, text));
+        PUT("    }\n    gwb_tile_lanes<GWB_SAMPLE_%s, %d>(g, x0, y0, lane, lanes, %d, %.1ff, v);\n}\n", kinds[d->kind], d->lanes, d->shift[0],
+            (double)c->limit[0]);
         return;
     }
-    PUT("    const int lane = (int)(threadIdx.x & 31), x = x0 + 4 * lane;\n    if (lane >= lanes)\n        return;\n");
+    PUT("    const int x = x0 + GWB_TILES * lane;\n    if (lane >= lanes)\n        return;\n    GWB_UNROLL\n    for (int r = 0; r < GWB_TILE_H; r++) {\n"
+        "        const int y = y0 + r;\n");
     for (int k = 0; k < 4; k++)
         if (d->components >> k & 1)
-            PUT("    GWB_TILE_TO_PLANE(GWB_SAMPLE_%s, %d, %d, %d, %.1ff, %s(p4[i].c[%d]));\n", kinds[d->kind], d->plane[k], d->offset[k], d->shift[k],
-                (double)c->limit[k], number, k);
-    PUT("}\n");
+            PUT("        GWB_TILE_TO_PLANE(GWB_SAMPLE_%s, %d, %d, %d, %.1ff, %s(tile[r][i].c[%d]));\n", kinds[d->kind], d->plane[k], d->offset[k],
+                d->shift[k], (double)c->limit[k], number, k);
+    PUT("    }\n}\n");
+}
+
+// gwb_tile_load of a source that yuv_rgb.h takes, whose matrix is in stage k: pixels of R, G and B.
+static void write_quick(const writer *w, int k)
+{
+    const gwb_pipe_code *c = w->code;
+    const gwb_pipe_side *s = &c->src;
+    const bool v_first = s->pairs && s->offset[2] < s->offset[1];
+    int x[2][3], y[2][3];
+    in_quarters(&c->up_x, x);
+    in_quarters(&c->up_y, y);
+    PUT("GWB_FN void gwb_tile_load(GWB_PIPE_PARAMS, gwb_px p[GWB_TILE_H][GWB_TILES])\n{\n    const gwb_pipe_item *item = g->item;\n"
+        "    const float *f = g->stage[%d].f;\n    const gwb_yuv_rgb s = {item->src[%d] + %d, item->src[%d] + %d, item->src[%d] + %d,\n"
+        "        item->src_step[%d], item->src_step[%d], item->src_step[%d], %d, %d, %d, (g->shape->src_width - 1) >> %d, (g->shape->src_height - 1) >> %d,\n"
+        "        {f[9], f[10]}, (const gwb_quick_numbers *)g->stage[%d].f, {{%d, %d, %d}, {%d, %d, %d}}, {{%d, %d, %d}, {%d, %d, %d}}};\n",
+        k, s->plane[0], s->offset[0], s->plane[1], s->offset[v_first ? 2 : 1], s->plane[2], s->offset[2], s->plane[0], s->plane[1], s->plane[2], v_first,
+        s->shift[0], s->mask[0], s->log2_w, s->log2_h, c->quick_numbers, x[0][0], x[0][1], x[0][2], x[1][0], x[1][1], x[1][2], y[0][0], y[0][1], y[0][2],
+        y[1][0], y[1][1], y[1][2]);
+    PUT("    GWB_TILE_QUICK(GWB_SAMPLE_%s, %d, %s, f[15])\n}\n", kinds[s->kind], c->quick_shape, c->quick == GWB_QUICK_LEFT ? "true" : "false");
 }
 
 static void write_tiles(const writer *w)
 {
     const gwb_pipe_code *c = w->code;
     const bool chroma = subsampled(&c->src) && c->src.components & 6;
-    write_tile_row(w);
-    if (chroma)
-        write_tile_chroma(w);
-    PUT("GWB_FN void gwb_tile_load(GWB_PIPE_PARAMS, gwb_px p[GWB_TILE_H][GWB_TILE_W])\n{\n    gwb_tile_row(g, x, y, p[0]);\n    gwb_tile_row(g, x, y + 1, p[1]);\n"
-        "%s}\n", chroma ? "    gwb_tile_chroma(g, x, y, p);\n" : "");
+    int first = 1;
+    if (c->quick) {
+        while (c->link[first - 1].kind != GWB_LINK_VALUE)
+            first++;
+        write_quick(w, c->link[first++ - 1].k);
+    } else {
+        write_tile_row(w);
+        if (chroma)
+            write_tile_chroma(w);
+        PUT("GWB_FN void gwb_tile_load(GWB_PIPE_PARAMS, gwb_px p[GWB_TILE_H][GWB_TILES])\n{\n    gwb_tile_row(g, x, y, p[0]);\n"
+            "    gwb_tile_row(g, x, y + 1, p[1]);\n%s}\n", chroma ? "    gwb_tile_chroma(g, x, y, p);\n" : "");
+    }
     PUT("GWB_FN gwb_px gwb_values(const gwb_pipe_at *g, gwb_px p, int x, int y)\n{\n");
-    for (int n = 1; n <= c->links; n++)
+    for (int n = first; n <= c->links; n++)
         if (c->link[n - 1].kind == GWB_LINK_VALUE)
             PUT("    p = v%d(g, p, x, y);\n", n);
     PUT("    return p;\n}\n");
@@ -503,6 +532,13 @@ bool gwb_pipe_packs_chroma(const gwb_pipe_code *c)
     return is_packed(c);
 }
 
+bool gwb_pipe_left_chroma(const gwb_pipe_code *c)
+{
+    static const int left_x[2][3] = {{0, 4, 0}, {0, 2, 2}}, left_y[2][3] = {{1, 3, 0}, {0, 3, 1}};
+    int x[2][3], y[2][3];
+    return in_quarters(&c->up_x, x) && in_quarters(&c->up_y, y) && memcmp(x, left_x, sizeof x) == 0 && memcmp(y, left_y, sizeof y) == 0;
+}
+
 char *gwb_pipe_write(const gwb_pipe_code *c, bool batch, bool wide, int few)
 {
     char *text = NULL;
@@ -517,9 +553,9 @@ char *gwb_pipe_write(const gwb_pipe_code *c, bool batch, bool wide, int few)
     const bool crop = c->links > 0 && c->link[0].kind == GWB_LINK_CROP;
     PUT("#define GWB_BATCH %d\n#define GWB_STAGES %d\n#define GWB_FEW %d\n", batch, c->stages ? c->stages : 1, few);
     PUT("#define GWB_SUB %d\n#define GWB_WORD %d\n#define GWB_GROUP %d\n#define GWB_BLOCK_W %d\n#define GWB_BLOCK_H %d\n#define GWB_DST_LOG2_W %d\n",
-        subsampled(&c->dst), c->word, c->group, c->block_w, c->word || subsampled(&c->dst) ? c->block_h : GWB_PIPE_ROWS, c->dst.log2_w);
-    PUT("#define GWB_GRID %d\n#define GWB_TILES %d\n#define GWB_CROPS %d\n#include \"pipe_links.h\"\n%s\n", c->grid, c->tiles, crop,
-        expressions ? "#include \"expr.h\"\n" : "");
+        subsampled(&c->dst), c->word, c->group, c->block_w, c->word || subsampled(&c->dst) ? c->block_h : c->rows, c->dst.log2_w);
+    PUT("#define GWB_GRID %d\n#define GWB_TILES %d\n#define GWB_CROPS %d\n#define GWB_FINITE %d\n#include \"pipe_links.h\"\n%s%s\n", c->grid, c->tiles,
+        crop, c->finite, c->quick ? "#include \"pipe_quick.h\"\n" : "", expressions ? "#include \"expr.h\"\n" : "");
     write_source(w, c->links > crop && c->link[crop].kind == GWB_LINK_BILINEAR);
     write_links(w);
     write_end(w);
