@@ -104,8 +104,8 @@ GWB_FN void gwb_start_convert_tile(const gwb_convert_args *a, int src_kind, int 
 // All lanes of a warp go on while one of them has an item.
 GWB_FN void gwb_start_yuv_rgb(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int, int ny)
 {
-    const int w = gwb_yuv_rgb_width(dst_kind), x0 = (int)(blockIdx.x * blockDim.x) * w, y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
-    const int row = ((int)blockIdx.z * GWB_BAND + y) * 2, whole = (a->width - x0) / w;
+    const int w = GWB_QUICK_WIDTH(dst_kind), x0 = (int)(blockIdx.x * blockDim.x) * w, y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
+    const int row = ((int)blockIdx.z * GWB_BAND + y) * GWB_TILE_H, whole = (a->width - x0) / w;
     if (whole > 0 && y < ny && row + 2 <= a->height)
         gwb_yuv_rgb_at(a, src_kind, src_shape, dst_kind, dst_shape, x0, row, (int)threadIdx.x, whole < 32 ? whole : 32);
 }

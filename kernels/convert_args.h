@@ -106,9 +106,13 @@ typedef struct gwb_mix {
 
 // The matrix of yuv_rgb.h, as large as its samples want it: at even and at odd pixels.
 typedef struct gwb_quick_numbers {
+    uint32_t from[2];           // codes of black and of no colour; of bytes in both halves (pairs.h)
     float luma;
     float vr[2], ug[2], vg[2], ub[2];
 } gwb_quick_numbers;
+
+// Pixels of a row that yuv_rgb.h does at once, for the kind of the result.
+#define GWB_QUICK_WIDTH(dst_kind) ((dst_kind) == GWB_SAMPLE_U8 ? 8 : 4)
 
 typedef struct gwb_convert_args {
     gwb_samples src[4], dst[4]; // R G B A or Y U V A
@@ -132,7 +136,7 @@ typedef struct gwb_convert_args {
     uint32_t quarter_x[2][3], quarter_y[2][3];      // yuv_rgb.h: weights of the chroma samples before, at and behind, for even and odd pixels, in quarters
     int32_t quick;              // gwb_quick: how yuv_rgb.h does it
     gwb_quick_numbers quick_numbers;
-    int32_t tile_w;             // pixels of a tile's row, where the kernel of tiles or yuv_rgb.h does it
+    int32_t tile_w;             // pixels of a tile's row where the kernel of tiles or yuv_rgb.h does it
     gwb_mix mix;                // with light.on: from R G B in 0..1
     gwb_mix source_mix;         // with light.on: from source codes to R G B in 0..1
     gwb_light light;

@@ -83,7 +83,7 @@ GWB_FN void gwb_pipe_thread(const gwb_pipe_at *g, int band)
     const int bx = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     const int by = (band * (int)gridDim.y + (int)blockIdx.y) * (int)blockDim.y + (int)threadIdx.y;
 #if GWB_TILES
-    if (by <= (g->shape->height - 1) / GWB_TILE_H)
+    if (by <= (g->shape->height - 1) / GWB_TILE_ROWS)
         gwb_pipe_tile(g, bx, by);
 #else
     if (bx <= (g->shape->width - 1) / GWB_BLOCK_W && by <= (g->shape->height - 1) / GWB_BLOCK_H)

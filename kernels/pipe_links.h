@@ -281,6 +281,17 @@ GWB_FN void gwb_unpack_chroma(uint32_t sixteenths, gwb_px *p)
         gwb_load_run(KIND, 4, GWB_TILE_AT(0, LANES * gwb_kind_size(KIND), i * 4 * gwb_kind_size(KIND)), SHIFT, MASK, v + 4 * i)
 #define GWB_TILE_LANE(K, LANES, LANE) GWB_EACH4 p[i].c[K] = v[i * LANES + LANE]
 
+// gwb_tile_samples and gwb_tile_pixels (pipe_tile.h) of two rows that gwb_tile_row loads; CHROMA does the rest.
+#define GWB_TILE_PLAIN(CHROMA) \
+    typedef int gwb_tile_samples; \
+    GWB_FN void gwb_tile_begin(GWB_PIPE_PARAMS, gwb_tile_samples *) { (void)g, (void)x, (void)y; } \
+    GWB_FN void gwb_tile_pixels(GWB_PIPE_PARAMS, const gwb_tile_samples *, int, gwb_px p[GWB_TILE_H][GWB_TILES]) \
+    { \
+        gwb_tile_row(g, x, y, p[0]); \
+        gwb_tile_row(g, x, y + 1, p[1]); \
+        CHROMA; \
+    }
+
 // Two chroma samples of a row from sample x on, packed, into c[1] and c[2].
 #define GWB_TILE_PAIRS_U8(PLANE, OFFSET, V_FIRST) \
     do { \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// 4:2:0 and 4:4:4 to R, G and B, four or eight pixels of two rows at a time: the conversions that video asks for most, with as few instructions as it takes,
+// 4:2:0 and 4:4:4 to R, G and B, four or eight pixels of two or four rows at a time: the conversions that video asks for most, with as few instructions as it takes,
 // since on a GPU those and not the memory bound them. The bits are those of convert.h: chroma of 12 bits or less is resampled exactly, so in whole numbers as
 // well as in floats; and a product with a zero of the matrix changes no sum. src/convert_plan.c and src/pipe_plan.c say where it holds.
 #ifndef GWB_KERNEL_YUV_RGB_H
@@ -10,28 +10,24 @@
 #include "pairs.h"
 #include "run.h"
 
-// A picture, and numbers of its matrix. Shape, kind and siting come beside it as constants; `w` is the pixels of a row that are done at once, 4 or 8.
+// A picture, and numbers of its matrix. Shape, kind and siting come beside it as constants, and so do the pixels of a row that are done at once, `w`, 4 or 8,
+// and the rows, `h`, 2 or 4.
 typedef struct gwb_yuv_rgb {
     const uint8_t *y, *u, *v;   // row 0 of Y, U and V; of pairs: u is the first byte of both
     int32_t y_step, u_step, v_step;     // bytes
     int32_t v_first;            // pairs: V lies before U
     int32_t shift, mask;        // of 16-bit samples: bits below the value, 2^depth - 1
     int32_t last_x, last_y;     // chroma samples of a row and of a column, less one
-    float from[2];              // codes of black and of no colour: whole numbers
+    int32_t height;             // pixels
     const gwb_quick_numbers *m;
     uint32_t quarter_x[2][3], quarter_y[2][3];  // convert_args.h; not for GWB_QUICK_LEFT
 } gwb_yuv_rgb;
 
-// The samples of `w` pixels of two rows, and the chroma from one sample before to one behind.
+// The samples of w pixels of h rows, and the chroma from one sample before to one behind, and a row before to one behind.
 typedef struct gwb_yuv_rgb_samples {
-    uint32_t luma[2][4];        // as they lie in memory
-    uint32_t chroma[3][6];      // U low, V high; bytes: pairs.h, less the code of no colour; else whole codes. Of 4:4:4: a row of U, a row of V, as luma
+    uint32_t luma[4][4];        // as they lie in memory
+    uint32_t chroma[4][6];      // U low, V high; bytes: pairs.h, less the code of no colour; else whole codes. Of 4:4:4: a row of U, a row of V, as luma
 } gwb_yuv_rgb_samples;
-
-GWB_FN uint32_t gwb_yuv_rgb_from(const gwb_yuv_rgb *s, int i)
-{
-    return (uint32_t)s->from[i] * 0x10001u;
-}
 
 // The chroma sample at u and v, bytes of a pair or of two planes.
 GWB_FN uint32_t gwb_yuv_rgb_one(const gwb_yuv_rgb *s, int kind, int pairs, const uint8_t *u, const uint8_t *v)
@@ -71,59 +67,60 @@ GWB_FN void gwb_yuv_rgb_chroma(const gwb_yuv_rgb *s, int kind, int pairs, int w,
     if (end)
         c[n + 1] = gwb_yuv_rgb_one(s, kind, pairs, gwb_near(s->u, s->u_step, y, behind * pitch), gwb_near(s->v, s->v_step, y, behind * pitch));
     if (kind == GWB_SAMPLE_U8) {
-        const uint32_t from = gwb_yuv_rgb_from(s, 1);
         GWB_UNROLL
         for (int i = 0; i < n + 2; i++)
-            c[i] = gwb_pair_sub(c[i], from);
+            c[i] = gwb_pair_sub(c[i], s->m->from[1]);
     }
 }
 
-// The samples at (x, y), x a multiple of w, y of 2.
-GWB_FN void gwb_yuv_rgb_load(const gwb_yuv_rgb *s, int kind, int shape, bool left, int w, int x, int y, gwb_yuv_rgb_samples *t)
+// The samples at (x, y), x a multiple of w, y of h. The first two rows are in the picture; what is below it is its last row.
+GWB_FN void gwb_yuv_rgb_load(const gwb_yuv_rgb *s, int kind, int shape, bool left, int w, int h, int x, int y, gwb_yuv_rgb_samples *t)
 {
-    const int size = gwb_kind_size(kind), row = y >> 1, pairs = shape == GWB_SHAPE_420_PAIRS;
+    const int size = gwb_kind_size(kind), row = y >> 1, pairs = shape == GWB_SHAPE_420_PAIRS, last = s->height - 1;
     const bool first = !left && (s->quarter_x[0][0] | s->quarter_x[1][0]), end = left || (s->quarter_x[0][2] | s->quarter_x[1][2]);
     GWB_UNROLL
-    for (int r = 0; r < 2; r++)
-        gwb_load_words(gwb_near(s->y, s->y_step, y + r, x * size), w * size, t->luma[r]);
-    if (shape == GWB_SHAPE_PLANES) {
-        GWB_UNROLL
-        for (int r = 0; r < 2; r++) {
-            gwb_load_words(gwb_near(s->u, s->u_step, y + r, x), w, t->chroma[r]);
-            gwb_load_words(gwb_near(s->v, s->v_step, y + r, x), w, t->chroma[r] + 2);
+    for (int r = 0; r < h; r++) {
+        const int at = r < 2 || y + r < last ? y + r : last;
+        gwb_load_words(gwb_near(s->y, s->y_step, at, x * size), w * size, t->luma[r]);
+        if (shape == GWB_SHAPE_PLANES) {
+            gwb_load_words(gwb_near(s->u, s->u_step, at, x), w, t->chroma[r]);
+            gwb_load_words(gwb_near(s->v, s->v_step, at, x), w, t->chroma[r] + 2);
         }
-        return;
     }
-    gwb_yuv_rgb_chroma(s, kind, pairs, w, x >> 1, row > 0 ? row - 1 : 0, first, end, t->chroma[0]);
-    gwb_yuv_rgb_chroma(s, kind, pairs, w, x >> 1, row, first, end, t->chroma[1]);
-    gwb_yuv_rgb_chroma(s, kind, pairs, w, x >> 1, row < s->last_y ? row + 1 : row, first, end, t->chroma[2]);
+    if (shape == GWB_SHAPE_PLANES)
+        return;
+    GWB_UNROLL
+    for (int r = 0; r < h / 2 + 2; r++) {
+        const int at = row + r - 1;
+        gwb_yuv_rgb_chroma(s, kind, pairs, w, x >> 1, r == 0 ? (row > 0 ? at : 0) : r == 1 || at < s->last_y ? at : s->last_y, first, end, t->chroma[r]);
+    }
 }
 
-// Row r of the samples, 0 or 1, as R, G and B.
+// Row r of the samples as R, G and B.
 GWB_FN void gwb_yuv_rgb_row(const gwb_yuv_rgb *s, int kind, int shape, bool left, int w, const gwb_yuv_rgb_samples *t, int r, float rgb[3][8])
 {
     float y[8], u[8], v[8];
     GWB_UNROLL
     for (int k = 0; k < w; k += 4) {
         if (kind == GWB_SAMPLE_U8)
-            gwb_pair_bytes(t->luma[r][k / 4], gwb_yuv_rgb_from(s, 0), y + k);
+            gwb_pair_bytes(t->luma[r][k / 4], s->m->from[0], y + k);
         else
             GWB_UNROLL
             for (int i = k; i < k + 4; i++)
-                y[i] = gwb_small_float((t->luma[r][i / 2] >> 16 * (i & 1) & 0xffff) >> s->shift & (uint32_t)s->mask) - s->from[0];
+                y[i] = gwb_small_float((t->luma[r][i / 2] >> 16 * (i & 1) & 0xffff) >> s->shift & (uint32_t)s->mask) - (float)s->m->from[0];
         if (shape == GWB_SHAPE_PLANES) {
-            gwb_pair_bytes(t->chroma[r][k / 4], gwb_yuv_rgb_from(s, 1), u + k);
-            gwb_pair_bytes(t->chroma[r][k / 4 + 2], gwb_yuv_rgb_from(s, 1), v + k);
+            gwb_pair_bytes(t->chroma[r][k / 4], s->m->from[1], u + k);
+            gwb_pair_bytes(t->chroma[r][k / 4 + 2], s->m->from[1], v + k);
         }
     }
     if (shape != GWB_SHAPE_PLANES) {
-        const uint32_t *wy = s->quarter_y[r];
+        const uint32_t *wy = s->quarter_y[r & 1];
         uint32_t column[6], uv;
         GWB_UNROLL
         for (int k = 0; k < w / 2 + 2; k++) {   // 4 times as large
-            const uint32_t above = t->chroma[0][k], at = t->chroma[1][k], below = t->chroma[2][k];
+            const uint32_t above = t->chroma[r / 2][k], at = t->chroma[r / 2 + 1][k], below = t->chroma[r / 2 + 2][k], nearer = r & 1 ? below : above;
             if (left)
-                column[k] = kind == GWB_SAMPLE_U8 ? gwb_pair_mad(3, at, r ? below : above) : 3 * at + (r ? below : above);
+                column[k] = kind == GWB_SAMPLE_U8 ? gwb_pair_mad(3, at, nearer) : 3 * at + nearer;
             else if (kind == GWB_SAMPLE_U8)
                 column[k] = gwb_pair_mad(wy[0], above, gwb_pair_mad(wy[1], at, gwb_pair_mad(wy[2], below, 0)));
             else
@@ -141,7 +138,7 @@ GWB_FN void gwb_yuv_rgb_row(const gwb_yuv_rgb *s, int kind, int shape, bool left
             if (kind == GWB_SAMPLE_U8) {
                 gwb_pair_floats(uv, &u[k], &v[k]);
             } else {
-                const float zero = s->from[1] * (left ? (k & 1 ? 8.0f : 4.0f) : 16.0f);
+                const float zero = (float)s->m->from[1] * (left ? (k & 1 ? 8.0f : 4.0f) : 16.0f);
                 u[k] = gwb_small_float(uv & 0xffff) - zero;
                 v[k] = gwb_small_float(uv >> 16) - zero;
             }
@@ -159,12 +156,6 @@ GWB_FN void gwb_yuv_rgb_row(const gwb_yuv_rgb *s, int kind, int shape, bool left
 
 // ---- as a conversion
 
-// Pixels of a work item.
-GWB_FN int gwb_yuv_rgb_width(int dst_kind)
-{
-    return dst_kind == GWB_SAMPLE_U8 ? 8 : 4;
-}
-
 GWB_FN gwb_yuv_rgb gwb_yuv_rgb_of(const gwb_convert_args *a, int kind, int shape)
 {
     const gwb_samples *s = a->src;
@@ -174,7 +165,7 @@ GWB_FN gwb_yuv_rgb gwb_yuv_rgb_of(const gwb_convert_args *a, int kind, int shape
     r.y_step = (int32_t)s[0].step, r.u_step = (int32_t)s[1].step, r.v_step = (int32_t)s[2].step;
     r.v_first = pairs && s[1].lane, r.shift = s[0].shift, r.mask = s[0].mask;
     r.last_x = a->up_x.last, r.last_y = a->up_y.last;
-    r.from[0] = a->mix.from[0], r.from[1] = a->mix.from[1];
+    r.height = a->height;
     r.m = &a->quick_numbers;
     for (int p = 0; p < 2; p++)
         for (int i = 0; i < 3; i++)
@@ -243,11 +234,11 @@ GWB_FN void gwb_yuv_rgb_interleaved(const gwb_convert_args *a, int samples, int 
 
 GWB_FN void gwb_yuv_rgb_item(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, bool left, int x0, int y, int lane, int lanes)
 {
-    const int w = gwb_yuv_rgb_width(dst_kind), x = x0 + w * (lane < lanes ? lane : lanes - 1);   // a lane too many does what the last one does
+    const int w = GWB_QUICK_WIDTH(dst_kind), x = x0 + w * (lane < lanes ? lane : lanes - 1);    // a lane too many does what the last one does
     const gwb_yuv_rgb s = gwb_yuv_rgb_of(a, src_kind, src_shape);
     gwb_yuv_rgb_samples t;
     float rgb[2][3][8];
-    gwb_yuv_rgb_load(&s, src_kind, src_shape, left, w, x, y, &t);
+    gwb_yuv_rgb_load(&s, src_kind, src_shape, left, w, 2, x, y, &t);
     GWB_UNROLL
     for (int r = 0; r < 2; r++)
         gwb_yuv_rgb_row(&s, src_kind, src_shape, left, w, &t, r, rgb[r]);
@@ -257,7 +248,7 @@ GWB_FN void gwb_yuv_rgb_item(const gwb_convert_args *a, int src_kind, int src_sh
         gwb_yuv_rgb_interleaved(a, dst_shape == GWB_SHAPE_3 ? 3 : 4, x0, y, lane, lanes, rgb);
 }
 
-// A work item: two rows of gwb_yuv_rgb_width pixels, from row y on and from pixel x0 plus `lane` times as many, where the picture has all of them. On cuda all
+// A work item: GWB_QUICK_WIDTH pixels of two rows, from row y on and from pixel x0 plus `lane` times as many, where the picture has all of them. On cuda all
 // lanes of a warp come here together, and `lanes` of them have an item.
 GWB_FN void gwb_yuv_rgb_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int x0, int y, int lane, int lanes)
 {

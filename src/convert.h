@@ -31,8 +31,9 @@ int gwb_convert_settle(gwb_image *dst, gwb_image *src, const gwb_convert_params 
 // Fills the arguments. Both images have passed gwb_image_check_as and their tags are settled. GWB_BAD_ARGUMENT for a background that needs an
 // unknown matrix.
 int gwb_convert_plan(gwb_convert_args *args, const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params);
-// yuv_rgb.h's numbers of a matrix from Y, U and V to R, G and B, whose 9 numbers lie row by row, for a gwb_sample_kind and a gwb_quick.
-void gwb_convert_quick_numbers(gwb_quick_numbers *numbers, const float *m, int kind, int quick);
+// yuv_rgb.h's numbers of a matrix from Y, U and V to R, G and B, whose 9 numbers lie row by row, and the codes that are taken off before, for a gwb_sample_kind
+// and a gwb_quick.
+void gwb_convert_quick_numbers(gwb_quick_numbers *numbers, const float *m, const float *from, int kind, int quick);
 // The model of an image: YUV with the matrix gbr counts as RGB, and so does a mosaic.
 int gwb_convert_model(const gwb_image *image);
 

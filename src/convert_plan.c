@@ -290,9 +290,11 @@ static bool in_quarters(const gwb_taps *t, uint32_t quarter[2][3])
     return true;
 }
 
-void gwb_convert_quick_numbers(gwb_quick_numbers *n, const float *m, int kind, int quick)
+void gwb_convert_quick_numbers(gwb_quick_numbers *n, const float *m, const float *from, int kind, int quick)
 {
     const float one = kind == GWB_SAMPLE_U8 ? 0x1p24f : 1.0f;   // pairs.h
+    for (int i = 0; i < 2; i++)
+        n->from[i] = (uint32_t)from[i] * (kind == GWB_SAMPLE_U8 ? 0x10001u : 1u);
     n->luma = m[0] * one;
     for (int odd = 0; odd < 2; odd++) {
         const float unit = one * (quick == GWB_QUICK_FULL ? 1.0f : quick == GWB_QUICK ? 0.0625f : odd ? 0.125f : 0.25f);
@@ -322,7 +324,7 @@ static bool has_runs(const gwb_convert_args *a, int pixels)
 static void plan_quick(gwb_convert_args *a)
 {
     const gwb_mix *m = &a->mix;
-    const int pixels = a->dst_kind == GWB_SAMPLE_U8 ? 8 : 4;
+    const int pixels = GWB_QUICK_WIDTH(a->dst_kind);
     const bool rgb = (a->dst_kind == GWB_SAMPLE_U8 || a->dst_kind == GWB_SAMPLE_F32) &&
         (a->dst_shape == GWB_SHAPE_PLANES || (a->dst_kind == GWB_SAMPLE_U8 && (a->dst_shape == GWB_SHAPE_3 || a->dst_shape == GWB_SHAPE_4)));
     const bool full = a->src_shape == GWB_SHAPE_PLANES && a->src_kind == GWB_SAMPLE_U8;
@@ -343,7 +345,7 @@ static void plan_quick(gwb_convert_args *a)
     if (!a->quick)
         return;
     a->tile_w = pixels;
-    gwb_convert_quick_numbers(&a->quick_numbers, &m->m[0][0], a->src_kind, a->quick);
+    gwb_convert_quick_numbers(&a->quick_numbers, &m->m[0][0], m->from, a->src_kind, a->quick);
 }
 
 // ---- all of it

@@ -117,6 +117,8 @@ void gwb_pipe_forget_plans(gwb_pipe *pipe, int keep);   // all but the `keep` th
 // chroma samples, to be moved at once. few: pictures of a batch that travel with the launch.
 char *gwb_pipe_write(const gwb_pipe_code *code, bool batch, bool wide, int few);
 
+// Rows of a tile: with many pictures more, which asks for less of each pixel, but with one the last threads end sooner with few.
+int gwb_pipe_tile_rows(const gwb_pipe_code *code, bool batch);
 // The link behind which the result's chroma is averaged: a conversion at the end comes after that, as i:convert does it.
 int gwb_pipe_averaged_link(const gwb_pipe_code *code);
 // Whether the source's U and V fit a word together between samples too: then tiles take it.

@@ -364,9 +364,8 @@ static void plan_quick(gwb_pass *p)
     }
     c->quick_numbers = c->stages++;
     memset(&p->stage[c->quick_numbers], 0, sizeof *p->stage);
-    gwb_convert_quick_numbers((gwb_quick_numbers *)p->stage[c->quick_numbers].f, m, s->kind, c->quick);
-    if (c->dst.kind == GWB_SAMPLE_U8)
-        c->tiles = 2 * GWB_TILE_W;
+    gwb_convert_quick_numbers((gwb_quick_numbers *)p->stage[c->quick_numbers].f, m, from, s->kind, c->quick);
+    c->tiles = GWB_QUICK_WIDTH(c->dst.kind);
 }
 
 // Whether no number of a result of f32 or bytes can be NaN: the source has whole numbers, and no link makes more of what it is given than floats hold.

@@ -454,7 +454,7 @@ static void write_tile_store(const writer *w)
     PUT("    }\n}\n");
 }
 
-// gwb_tile_load of a source that yuv_rgb.h takes, whose matrix is in stage k: pixels of R, G and B.
+// The tiles of a source that yuv_rgb.h takes, whose alpha is in stage k: pixels of R, G and B.
 static void write_quick(const writer *w, int k)
 {
     const gwb_pipe_code *c = w->code;
@@ -463,14 +463,15 @@ static void write_quick(const writer *w, int k)
     int x[2][3], y[2][3];
     in_quarters(&c->up_x, x);
     in_quarters(&c->up_y, y);
-    PUT("GWB_FN void gwb_tile_load(GWB_PIPE_PARAMS, gwb_px p[GWB_TILE_H][GWB_TILES])\n{\n    const gwb_pipe_item *item = g->item;\n"
-        "    const float *f = g->stage[%d].f;\n    const gwb_yuv_rgb s = {item->src[%d] + %d, item->src[%d] + %d, item->src[%d] + %d,\n"
+    PUT("GWB_FN gwb_yuv_rgb gwb_tile_source(const gwb_pipe_at *g)\n{\n    const gwb_pipe_item *item = g->item;\n"
+        "    const gwb_yuv_rgb s = {item->src[%d] + %d, item->src[%d] + %d, item->src[%d] + %d,\n"
         "        item->src_step[%d], item->src_step[%d], item->src_step[%d], %d, %d, %d, (g->shape->src_width - 1) >> %d, (g->shape->src_height - 1) >> %d,\n"
-        "        {f[9], f[10]}, (const gwb_quick_numbers *)g->stage[%d].f, {{%d, %d, %d}, {%d, %d, %d}}, {{%d, %d, %d}, {%d, %d, %d}}};\n",
-        k, s->plane[0], s->offset[0], s->plane[1], s->offset[v_first ? 2 : 1], s->plane[2], s->offset[2], s->plane[0], s->plane[1], s->plane[2], v_first,
+        "        g->shape->src_height, (const gwb_quick_numbers *)g->stage[%d].f, {{%d, %d, %d}, {%d, %d, %d}}, {{%d, %d, %d}, {%d, %d, %d}}};\n"
+        "    return s;\n}\n",
+        s->plane[0], s->offset[0], s->plane[1], s->offset[v_first ? 2 : 1], s->plane[2], s->offset[2], s->plane[0], s->plane[1], s->plane[2], v_first,
         s->shift[0], s->mask[0], s->log2_w, s->log2_h, c->quick_numbers, x[0][0], x[0][1], x[0][2], x[1][0], x[1][1], x[1][2], y[0][0], y[0][1], y[0][2],
         y[1][0], y[1][1], y[1][2]);
-    PUT("    GWB_TILE_QUICK(GWB_SAMPLE_%s, %d, %s, f[15])\n}\n", kinds[s->kind], c->quick_shape, c->quick == GWB_QUICK_LEFT ? "true" : "false");
+    PUT("GWB_TILE_QUICK(GWB_SAMPLE_%s, %d, %s, g->stage[%d].f[15])\n", kinds[s->kind], c->quick_shape, c->quick == GWB_QUICK_LEFT ? "true" : "false", k);
 }
 
 static void write_tiles(const writer *w)
@@ -486,8 +487,7 @@ static void write_tiles(const writer *w)
         write_tile_row(w);
         if (chroma)
             write_tile_chroma(w);
-        PUT("GWB_FN void gwb_tile_load(GWB_PIPE_PARAMS, gwb_px p[GWB_TILE_H][GWB_TILES])\n{\n    gwb_tile_row(g, x, y, p[0]);\n"
-            "    gwb_tile_row(g, x, y + 1, p[1]);\n%s}\n", chroma ? "    gwb_tile_chroma(g, x, y, p);\n" : "");
+        PUT("GWB_TILE_PLAIN(%s)\n", chroma ? "gwb_tile_chroma(g, x, y, p)" : "");
     }
     PUT("GWB_FN gwb_px gwb_values(const gwb_pipe_at *g, gwb_px p, int x, int y)\n{\n");
     for (int n = first; n <= c->links; n++)
@@ -519,6 +519,11 @@ static void write_end(const writer *w)
     write_result(w);
     if (c->tiles)
         write_tiles(w);
+}
+
+int gwb_pipe_tile_rows(const gwb_pipe_code *c, bool batch)
+{
+    return c->tiles == 2 * GWB_TILE_W && batch ? 2 * GWB_TILE_H : GWB_TILE_H;
 }
 
 int gwb_pipe_averaged_link(const gwb_pipe_code *c)
@@ -554,8 +559,8 @@ char *gwb_pipe_write(const gwb_pipe_code *c, bool batch, bool wide, int few)
     PUT("#define GWB_BATCH %d\n#define GWB_STAGES %d\n#define GWB_FEW %d\n", batch, c->stages ? c->stages : 1, few);
     PUT("#define GWB_SUB %d\n#define GWB_WORD %d\n#define GWB_GROUP %d\n#define GWB_BLOCK_W %d\n#define GWB_BLOCK_H %d\n#define GWB_DST_LOG2_W %d\n",
         subsampled(&c->dst), c->word, c->group, c->block_w, c->word || subsampled(&c->dst) ? c->block_h : c->rows, c->dst.log2_w);
-    PUT("#define GWB_GRID %d\n#define GWB_TILES %d\n#define GWB_CROPS %d\n#define GWB_FINITE %d\n#include \"pipe_links.h\"\n%s%s\n", c->grid, c->tiles,
-        crop, c->finite, c->quick ? "#include \"pipe_quick.h\"\n" : "", expressions ? "#include \"expr.h\"\n" : "");
+    PUT("#define GWB_GRID %d\n#define GWB_TILES %d\n#define GWB_TILE_ROWS %d\n#define GWB_CROPS %d\n#define GWB_FINITE %d\n#include \"pipe_links.h\"\n%s%s\n", c->grid, c->tiles,
+        gwb_pipe_tile_rows(c, batch), crop, c->finite, c->quick ? "#include \"pipe_quick.h\"\n" : "", expressions ? "#include \"expr.h\"\n" : "");
     write_source(w, c->links > crop && c->link[crop].kind == GWB_LINK_BILINEAR);
     write_links(w);
     write_end(w);
