@@ -80,39 +80,35 @@ local function handle(op, s)
     return s.handle
 end
 
-local function as_source(op, name, src)
+-- What errors call the pictures of a batch. Kept, since text costs more than a picture's share of a call.
+local picture_names = setmetatable({}, {__index = function(names, i)
+    names[i] = "picture " .. i
+    return names[i]
+end})
+
+-- A source into the C struct; whether it is a mat, which is the picture that its channels most plainly are.
+local function fill_source(op, name, src, c)
     if check.is_mat(src) then
-        return stage.as_image(op, name, src), true
+        stage.fill_plain(op, name, src, c)
+        return true
     elseif not image.is(src) then
         check.fail("BAD_ARGUMENT", op, "%s must be an image or a mat, got %s", name, check.show(src))
     end
-    return src, false
+    image.fill(op, name, src, c)
+    return false
 end
 
 local plan_type, image_array, crop_array = ffi.typeof("gwb_pipe_plan"), ffi.typeof("gwb_image[?]"), ffi.typeof("int32_t[?]")
+local mat_type, mat_array, image_size, mat_size = ffi.typeof("gwb_mat *"), ffi.typeof("gwb_mat[?]"), ffi.sizeof("gwb_image"), ffi.sizeof("gwb_mat")
 
 local planar_formats = {u8 = "rgbp", f16 = "rgbpf16le", f32 = "rgbpf32le"}
-
--- The pictures of an nhwc or nchw mat, or of one planar picture.
-local function cut(plan, whole, count)
-    local results, channels = {}, plan.channels
-    local list = whole:split(plan.out.height, "rows")
-    for i = 1, count do
-        if plan.layout == 3 then
-            results[i] = list[i]
-        else
-            results[i] = {unpack(list, (i - 1) * channels + 1, i * channels)}
-        end
-    end
-    return results
-end
 
 -- Rows of the mat that holds `count` pictures of a plan one behind the other.
 local function rows_of(plan, count)
     return plan.out.height * (plan.layout == 3 and 1 or plan.channels) * count
 end
 
--- New memory for `count` results of a plan: a list, and the one mat that holds them all where there is one.
+-- New memory for `count` results of a plan: a list, or the one mat that holds them all.
 local function allocate(op, plan, position, count)
     local width, height, channels = plan.out.width, plan.out.height, plan.channels
     local results = {}
@@ -121,8 +117,7 @@ local function allocate(op, plan, position, count)
         if rows > max_size then
             check.fail("LIMIT", op, "%d pictures of %d rows are more rows than a mat holds", count, rows / count)
         end
-        local whole = mat.allocate(op, position, width, rows, plan.type, plan.layout == 3 and channels or 1, true)
-        return cut(plan, whole, count), whole
+        return mat.allocate(op, position, width, rows, plan.type, plan.layout == 3 and channels or 1, true)
     end
     local element = types.names[plan.type + 1]
     for i = 1, count do
@@ -131,7 +126,7 @@ local function allocate(op, plan, position, count)
         elseif plan.layout == 1 then
             results[i] = mat.allocate(op, position, width, height, plan.type, channels)
         else    -- the planes of a picture lie one behind the other
-            local planes = cut(plan, mat.allocate(op, position, width, height * channels, plan.type, 1, true), 1)[1]
+            local planes = mat.allocate(op, position, width, height * channels, plan.type, 1, true):split(height, "rows")
             local f = channels == 3 and planar_formats[element] or channels == 1 and stage.plain_formats[element][1]
             results[i] = f and image.public.image_from(f, planes) or planes
         end
@@ -139,7 +134,7 @@ local function allocate(op, plan, position, count)
     return results
 end
 
--- What the caller gave as out=, as a list of `count` results.
+-- What the caller gave as out=: a list of `count` results, or the one mat that holds them all.
 local function given_results(op, plan, out, count, batch)
     local several = plan.layout >= 3 or (plan.layout == 2 and not batch)
     if several and check.is_mat(out) and (batch or plan.channels > 1) then
@@ -147,7 +142,7 @@ local function given_results(op, plan, out, count, batch)
         if check.mat(op, "out", out).height ~= rows then
             check.fail("SHAPE", op, "out has %d rows, and the result takes %d", out.height, rows)
         end
-        return cut(plan, out, count)
+        return out
     elseif not batch then
         return {out}
     elseif type(out) ~= "table" or image.is(out) or #out ~= count then
@@ -155,6 +150,25 @@ local function given_results(op, plan, out, count, batch)
             type(out) == "table" and not image.is(out) and "a list of " .. #out or check.show(out))
     end
     return out
+end
+
+-- The results that lie one behind the other in a mat into the C structs. Returns what these borrow.
+local function fill_parts(plan, whole, count, dst)
+    local planes, rows = plan.layout == 3 and 1 or plan.channels, plan.out.height
+    local from, parts = ffi.cast(mat_type, whole), mat_array(count * planes)
+    for i = 0, count * planes - 1 do
+        local part = parts[i]
+        ffi.copy(part, from, mat_size)
+        part.height = rows
+        part.data = from.data + from.step * (i * rows)
+    end
+    for i = 0, count - 1 do
+        dst[i].planes = planes
+        for k = 0, planes - 1 do
+            dst[i].plane[k] = parts + (i * planes + k)
+        end
+    end
+    return parts
 end
 
 -- One result into the C struct; `r` is an image, a mat or a list of mats.
@@ -177,37 +191,39 @@ local function run(op, self, sources, crops, opts, batch)
     local s = state(op, self)
     local stream = check.stream(op, opts.stream)
     local count = #sources
-    local src, dst = image_array(count), image_array(count)
-    local was_mat, kept = false, {}
+    local src, dst, was_mat = image_array(count), image_array(count), false
     for i = 1, count do
-        local name = batch and "picture " .. i or "src"
-        kept[i], was_mat = as_source(op, name, sources[i])
-        image.fill(op, name, kept[i], src[i - 1])
+        if i > 1 and rawequal(sources[i], sources[i - 1]) then
+            ffi.copy(src + (i - 1), src + (i - 2), image_size)
+        else
+            was_mat = fill_source(op, batch and picture_names[i] or "src", sources[i], src[i - 1])
+        end
     end
     local h, plan = handle(op, s), plan_type()
     check.status(C.gwb_pipe_describe(h, src[0], crops, plan), op)
-    local out, results, whole = opts.out
-    if out == nil then
-        results, whole = allocate(op, plan, src[0].plane[0].device, count)
-    else
-        results = given_results(op, plan, out, count, batch)
-    end
-    for i = 1, count do
+    local out = opts.out
+    local results = out == nil and allocate(op, plan, src[0].plane[0].device, count) or out ~= nil and given_results(op, plan, out, count, batch)
+    local whole = check.is_mat(results) and fill_parts(plan, results, count, dst)
+    for i = 1, whole and 0 or count do
         local r = results[i]
         if plan.layout == 0 and check.is_mat(r) then     -- a mat in, a mat out
-            r = stage.as_image(op, "out", r)
+            stage.fill_plain(op, "out", r, dst[i - 1])
+        else
+            fill_result(op, r, dst[i - 1])
         end
-        kept[count + i] = r
-        fill_result(op, r, dst[i - 1])
     end
     check.status(C.gwb_pipe_run(h, dst, src, crops, count, stream), op)
-    for i = 1, count do
-        local r = kept[count + i]
-        if plan.layout == 0 then
-            for _, tag in ipairs(out ~= nil and tags or {}) do
-                r[tag] = format.tag_name(tag, plan.out[tag])
-            end
-            if was_mat and out == nil and #r.planes == 1 then
+    if whole then
+        return results
+    end
+    if plan.layout == 0 then
+        for i = 1, count do
+            local r = results[i]
+            if out ~= nil and image.is(r) then
+                for _, tag in ipairs(tags) do
+                    r[tag] = format.tag_name(tag, plan.out[tag])
+                end
+            elseif out == nil and was_mat and #r.planes == 1 then
                 results[i] = r.planes[1]
             end
         end
@@ -215,7 +231,7 @@ local function run(op, self, sources, crops, opts, batch)
     if out ~= nil then
         return out
     end
-    return whole or (batch and results or results[1])
+    return batch and results or results[1]
 end
 
 --- p(src [, {out=, stream=}]) -> the result: an image (a mat where src is one and the format stays plain), or what to() says: a mat for interleaved,
@@ -246,9 +262,15 @@ function methods:batch(list, opts)
         end
         crops = crop_array(4 * #list)
         for i, r in ipairs(opts.crops) do
-            stage.numbers(op, "crops[" .. i .. "]", r, 4, 4)
+            if type(r) ~= "table" or #r ~= 4 then
+                stage.numbers(op, "crops[" .. i .. "]", r, 4, 4)
+            end
             for k = 1, 4 do
-                crops[4 * (i - 1) + k - 1] = check.integer(op, ("crops[%d][%d]"):format(i, k), r[k], 0, max_size)
+                local v = r[k]
+                if type(v) ~= "number" or not (v >= 0 and v <= max_size and v % 1 == 0) then
+                    v = check.integer(op, ("crops[%d][%d]"):format(i, k), v, 0, max_size)
+                end
+                crops[4 * (i - 1) + k - 1] = v
             end
         end
     end
@@ -283,9 +305,8 @@ end}
 function methods:plan(src)
     local op = "pipe:plan"
     local s = state(op, self)
-    local img = as_source(op, "src", src)
     local c, plan = image_array(1), plan_type()
-    image.fill(op, "src", img, c[0])
+    fill_source(op, "src", src, c[0])
     check.status(C.gwb_pipe_describe(handle(op, s), c[0], nil, plan), op)
     local stages = {}
     for i, one in ipairs(s.steps) do
@@ -296,7 +317,7 @@ function methods:plan(src)
         or ("%s %s x %d"):format(layouts[plan.layout], types.names[plan.type + 1], plan.channels)
     return setmetatable({
         launches = plan.launches, bytes_read = tonumber(plan.bytes_read), bytes_written = tonumber(plan.bytes_written), stages = stages,
-        width = plan.out.width, height = plan.out.height, source = ("%s %dx%d"):format(img.format, img.width, img.height),
+        width = plan.out.width, height = plan.out.height, source = ("%s %dx%d"):format(format.by_position(c[0].format).name, c[0].width, c[0].height),
         result = ("%s %dx%d"):format(what, plan.out.width, plan.out.height),
     }, plan_meta)
 end
@@ -306,11 +327,10 @@ end
 function methods:source(src, pass, opts)
     local op = "pipe:source"
     local s = state(op, self)
-    local img = as_source(op, "src", src)
     pass = pass == nil and 1 or check.integer(op, "pass", pass, 1, 100)
     local batch = check.boolean(op, "batch", check.options(op, opts, {"batch"}).batch)
     local c, plan = image_array(1), plan_type()
-    image.fill(op, "src", img, c[0])
+    fill_source(op, "src", src, c[0])
     local h = handle(op, s)
     check.status(C.gwb_pipe_describe(h, c[0], nil, plan), op)
     local text = C.gwb_pipe_text(h, c[0], pass - 1, batch and 1 or 0)

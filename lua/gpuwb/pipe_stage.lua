@@ -346,8 +346,8 @@ stage.plain_formats = {
     f16 = {"grayf16le", nil, "rgbf16le", "rgbaf16le"}, f32 = {"grayf32le", nil, "rgbf32le", "rgbaf32le"},
 }
 
--- A mat as the picture that its channels most plainly are: gray, gray with alpha, rgb or rgba.
-function stage.as_image(op, name, m)
+-- The format of the picture that a mat's channels most plainly are: gray, gray with alpha, rgb or rgba.
+local function plain_format(op, name, m)
     check.mat(op, name, m)
     local list = stage.plain_formats[m.dtype]
     local f = list and list[m.channels]
@@ -355,7 +355,18 @@ function stage.as_image(op, name, m)
         check.fail("UNSUPPORTED", op, "%s is %s; a pipeline takes mats of u8, u16, f16 or f32 with 1, 3 or 4 channels (and 2 of u8, u16), and images", name,
             m.type)
     end
-    return image.public.image_from(f, {m})
+    return f
+end
+
+-- A mat as that picture.
+function stage.as_image(op, name, m)
+    return image.public.image_from(plain_format(op, name, m), {m})
+end
+
+-- The same into a C struct.
+function stage.fill_plain(op, name, m, c)
+    c.format = format.find(op, plain_format(op, name, m)).position
+    c.width, c.height, c.planes, c.plane[0] = m.width, m.height, 1, m
 end
 
 return stage
