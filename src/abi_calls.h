@@ -61,6 +61,14 @@ int gwb_stream_query(const gwb_stream *s);      // 1: all work is done, 0: not y
 int gwb_stream_wait_stream(const gwb_stream *s, const gwb_stream *other);   // later work of s runs after what `other` holds now
 int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e);
 int gwb_stream_sleep(const gwb_stream *s, double ms);   // keeps the stream busy for about that long (0..10000), to try out order
+// Records what is enqueued on a stream instead of doing it, from gwb_graph_begin to gwb_graph_end; what waits for the stream is GWB_UNSUPPORTED meanwhile. The graph
+// is the caller's until gwb_graph_close, which also ends a recording; it holds the memory that its operations use.
+int gwb_graph_begin(gwb_graph **graph, const gwb_stream *s);
+int gwb_graph_end(gwb_graph *graph);
+int gwb_graph_launch(gwb_graph *graph, const gwb_stream *s);    // enqueues all of it as one operation; NULL: the default stream of its device
+void gwb_graph_update(gwb_graph *graph, gwb_graph *newer);      // exchanges what they hold; cheap where they differ in numbers and addresses alone
+void gwb_graph_close(gwb_graph *graph); // NULL is fine; work under way goes on
+int gwb_graph_size(const gwb_graph *graph, int *allocations);   // operations; sets the allocations that they use
 int gwb_event_create(gwb_event *e, int timing);
 void gwb_event_close(gwb_event *e);
 int gwb_event_record(gwb_event *e, const gwb_stream *s);        // reached when all that s holds now is done

@@ -26,6 +26,7 @@ enum {
 
 typedef struct gwb_buf gwb_buf;         // counted storage
 typedef struct gwb_queue gwb_queue;     // counted heart of a stream
+typedef struct gwb_graph gwb_graph;     // recorded operations of a stream
 
 // A rectangle of pixels in pitched memory: what a kernel sees of a mat.
 typedef struct gwb_view {

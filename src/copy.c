@@ -126,9 +126,21 @@ static int copy_out(int device, uint8_t *dst, int64_t dst_step, const gwb_side *
     return rc;
 }
 
+// Plain memory is copied from or to while the caller waits.
+static int check_plain(const gwb_stream *s, const char *direction)
+{
+    return s && s->queue->graph ? gwb_fail(GWB_UNSUPPORTED, "a copy %s plain memory cannot be recorded, since it is done when the call returns; use a mat of "
+        "gpu.host_mat there", direction) : 0;
+}
+
 // One rectangle between any two memories. Sides without a known allocation are not held, so the call then waits for the copy.
 static int copy_side(const gwb_side *dst, const gwb_side *src, int64_t width, int64_t rows, const gwb_stream *s)
 {
+    if ((!dst->buf && dst->space == GWB_SPACE_PAGEABLE) || (!src->buf && src->space == GWB_SPACE_PAGEABLE)) {
+        const int plain = check_plain(s, src->buf ? "to" : "from");
+        if (plain < 0)
+            return plain;
+    }
     int device = dst->space > 0 ? dst->space : src->space > 0 ? src->space : 0;
     if (s && dst->space > 0 && src->space > 0 && s->device == src->space)
         device = src->space;
@@ -235,6 +247,8 @@ int gwb_upload(const gwb_mat *dst, const void *src, int64_t step, const gwb_stre
     if (rc >= 0 && stream)
         rc = gwb_stream_check(stream, "stream");
     if (rc >= 0)
+        rc = check_plain(stream, "from");
+    if (rc >= 0)
         rc = check_step(dst, &step, "source");
     if (rc < 0 || gwb_mat_empty(dst))
         return rc;
@@ -253,6 +267,8 @@ int gwb_download(void *dst, int64_t step, const gwb_mat *src, const gwb_stream *
     int rc = gwb_mat_check(src, "mat");
     if (rc >= 0 && stream)
         rc = gwb_stream_check(stream, "stream");
+    if (rc >= 0)
+        rc = check_plain(stream, "to");
     if (rc >= 0)
         rc = check_step(src, &step, "destination");
     if (rc < 0 || gwb_mat_empty(src))

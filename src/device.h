@@ -54,6 +54,7 @@ struct gwb_queue {
     void *handle;           // CUstream; the host device's worker
     unsigned epoch;         // the device's when it was opened
     uint64_t issued;        // operations issued; under gwb_lock
+    gwb_graph *graph;       // what operations are recorded into, instead of being done and numbered; NULL: none. Under gwb_lock
     void *impl;             // the device's own
 };
 
@@ -87,7 +88,15 @@ typedef struct gwb_device_ops {
     int (*copy)(gwb_queue *q, const gwb_rect *rects, int count);    // enqueues; host: both spaces host memory; cuda: no space is PAGEABLE
     int (*launch)(gwb_queue *q, const gwb_launch *launch);          // enqueues
     int (*sleep)(gwb_queue *q, double ms);                          // enqueues
-    int (*call)(gwb_queue *q, void (*fn)(void *), void *arg);       // enqueues a call on a thread of the device's own; fn calls nothing of gpuwb
+    // Host only: enqueues a call on a thread of the queue's own; fn calls nothing of gpuwb. drop(arg), where there is a drop, follows when `arg` is no longer
+    // needed, also after a failure: a recorded call is made many times.
+    int (*call)(gwb_queue *q, void (*fn)(void *), void *arg, void (*drop)(void *));
+    // Between record_begin and record_end what is enqueued is recorded. record_end gives what was; NULL where it is not wanted.
+    int (*record_begin)(gwb_queue *q);
+    int (*record_end)(gwb_queue *q, void **recorded);
+    int (*record_launch)(gwb_queue *q, void *recorded);             // enqueues; the same record may be under way already
+    void (*record_replace)(gwb_device *d, void *old, void *recorded);   // `recorded` takes over what serves it of `old`, which it is launched in place of
+    void (*record_close)(gwb_device *d, void *recorded, bool lost); // what is under way goes on; lost: the device was reset since it was recorded
 
     int (*kernel_open)(gwb_device *d, const gwb_kernel_job *job, void **module);    // compiles or takes from the cache, without gwb_lock; waits
     void (*kernel_close)(gwb_device *d, void *module, bool lost);   // nothing runs in it any more; lost: the device was reset since it was opened

@@ -25,7 +25,7 @@ struct gwb_kernel {
     gwb_kernel *next;           // in `closing`
 };
 
-static gwb_kernel *closing;     // closed, with launches under way; under gwb_lock
+static gwb_kernel *closing;     // closed, with launches under way or in a graph; under gwb_lock
 
 // ---- making and closing
 
@@ -48,7 +48,7 @@ static void sweep(void)
 {
     for (gwb_kernel **at = &closing; *at;) {
         gwb_kernel *k = *at;
-        if (!gwb_buf_idle(k->uses)) {
+        if (!gwb_buf_idle(k->uses) || k->uses->refs > 1) {      // a launch is under way, or a graph has one
             at = &k->next;
             continue;
         }

@@ -306,7 +306,7 @@ static int enqueue(const call *c, gwb_pipe_launch *l)
         rc = gwb_op_begin(&op, device, c->stream);
     if (rc >= 0) {
         for (int i = 0; i < c->uses.count && rc >= 0; i++)
-            rc = gwb_buf_order(c->uses.list[i].buf, op.queue, c->uses.list[i].write);
+            rc = gwb_queue_before(op.queue, c->uses.list[i].buf, c->uses.list[i].write);
         if (there) {
             gwb_op_use(&op, room, false);
             gwb_op_use(&op, there, true);
@@ -324,7 +324,7 @@ static int enqueue(const call *c, gwb_pipe_launch *l)
         // after a failure a part may have been enqueued: kept as a use beside the earlier ones, as gwb_op_end does
         const uint64_t seq = op.queue->issued - (rc < 0);
         for (int i = 0; i < c->uses.count; i++) {
-            const int used = gwb_buf_used(c->uses.list[i].buf, op.queue, seq, rc >= 0 && c->uses.list[i].write);
+            const int used = gwb_queue_behind(op.queue, c->uses.list[i].buf, seq, rc >= 0 && c->uses.list[i].write);
             rc = rc < 0 ? rc : used;
         }
         rc = gwb_op_end(&op, rc);

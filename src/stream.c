@@ -115,19 +115,32 @@ void gwb_op_write(gwb_op *op, const gwb_mat *m)
     gwb_op_use(op, m->buf, true);
 }
 
+int gwb_queue_before(gwb_queue *q, gwb_buf *b, bool write)
+{
+    return q->graph ? gwb_graph_use(q->graph, b, write) : gwb_buf_order(b, q, write);
+}
+
+int gwb_queue_behind(gwb_queue *q, gwb_buf *b, uint64_t seq, bool write)
+{
+    return q->graph ? 0 : gwb_buf_used(b, q, seq, write);
+}
+
 int gwb_op_ready(gwb_op *op)
 {
     int rc = 0;
     for (int i = 0; i < op->count && rc >= 0; i++)
         rc = op->use[i].buf->lost ? gwb_fail(GWB_CLOSED, "memory that the operation uses was lost when %s was reset", op->use[i].buf->dev->info.name)
-                                  : gwb_buf_order(op->use[i].buf, op->queue, op->use[i].write);
-    op->queue->issued++;    // also after a failure: gwb_op_end takes it back
+                                  : gwb_queue_before(op->queue, op->use[i].buf, op->use[i].write);
+    gwb_op_again(op);       // also after a failure: gwb_op_end takes it back
     return rc;
 }
 
 void gwb_op_again(gwb_op *op)
 {
-    op->queue->issued++;
+    if (op->queue->graph)
+        gwb_graph_count(op->queue->graph);
+    else
+        op->queue->issued++;
 }
 
 // $GPUWB_SYNC=1, to find out which operation fails: each is waited for.
@@ -143,15 +156,16 @@ static bool waits_for_all(void)
 
 int gwb_op_end(gwb_op *op, int rc)
 {
-    if (rc < 0)
+    const bool recording = op->queue->graph;
+    if (rc < 0 && !recording)
         op->queue->issued--;
     for (int i = 0; i < op->count; i++) {
         // after a failure a part may have been enqueued: kept beside the earlier uses, which it may not have waited for
-        int used = gwb_buf_used(op->use[i].buf, op->queue, op->queue->issued, rc >= 0 && op->use[i].write);
+        int used = gwb_queue_behind(op->queue, op->use[i].buf, op->queue->issued, rc >= 0 && op->use[i].write);
         if (rc >= 0)
             rc = used;
     }
-    if (rc >= 0 && waits_for_all()) {
+    if (rc >= 0 && !recording && waits_for_all()) {
         const uint64_t seq = op->queue->issued;
         gwb_unlock();
         rc = op->queue->dev->ops->queue_wait(op->queue, seq);
@@ -163,6 +177,11 @@ int gwb_op_end(gwb_op *op, int rc)
 }
 
 // ---- streams
+
+int gwb_queue_check_recording(const gwb_queue *q, const char *what)
+{
+    return q->graph ? gwb_fail(GWB_UNSUPPORTED, "%s waits for a stream that is recording; do that outside of stream:capture", what) : 0;
+}
 
 int gwb_stream_check(const gwb_stream *s, const char *what)
 {
@@ -235,7 +254,9 @@ int gwb_stream_synchronize(const gwb_stream *s)
     gwb_lock();
     gwb_queue *q = s->queue;
     gwb_queue_retain(q);
-    rc = number_now(q);     // covers waits too, which are no operations
+    rc = gwb_queue_check_recording(q, "this");
+    if (rc >= 0)
+        rc = number_now(q); // covers waits too, which are no operations
     uint64_t seq = q->issued;
     gwb_unlock();
     if (rc >= 0)
@@ -253,9 +274,11 @@ int gwb_stream_query(const gwb_stream *s)
         return rc;
     gwb_lock();
     gwb_queue *q = s->queue;
-    if (q->dev->info.cuda)
+    rc = gwb_queue_check_recording(q, "this");
+    if (rc >= 0 && q->dev->info.cuda)
         number_now(q);
-    rc = q->dev->ops->queue_done(q, q->issued);
+    if (rc >= 0)
+        rc = q->dev->ops->queue_done(q, q->issued);
     gwb_unlock();
     return rc;
 }
@@ -268,7 +291,11 @@ int gwb_stream_wait_stream(const gwb_stream *s, const gwb_stream *other)
     if (rc < 0 || s->queue == other->queue)
         return rc;
     gwb_lock();
-    rc = number_now(other->queue);
+    rc = gwb_queue_check_recording(s->queue, "this");
+    if (rc >= 0)
+        rc = gwb_queue_check_recording(other->queue, "this");
+    if (rc >= 0)
+        rc = number_now(other->queue);
     if (rc >= 0)
         rc = s->queue->dev->ops->queue_after(s->queue, other->queue, other->queue->issued);
     gwb_unlock();
@@ -300,6 +327,11 @@ int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *s, int write)
     if (rc < 0 || !m->buf)
         return rc;
     gwb_lock();
+    if (s->queue->graph) {      // for work of other libraries on the handle, which is recorded with it
+        rc = gwb_graph_use(s->queue->graph, m->buf, write != 0);
+        gwb_unlock();
+        return rc;
+    }
     if (write)      // takes the place of all earlier uses, so the stream must be behind them
         rc = gwb_buf_order(m->buf, s->queue, true);
     if (rc >= 0)
@@ -362,6 +394,9 @@ int gwb_event_record(gwb_event *e, const gwb_stream *s)
     if (rc < 0)
         return rc;
     gwb_device *dev = op.queue->dev;
+    rc = gwb_queue_check_recording(op.queue, "an event");
+    if (rc < 0)
+        return gwb_op_end(&op, rc);
     if (e->handle && e->device != s->device) {      // events belong to a device: this one moves
         gwb_device_at(e->device)->ops->event_close(e);
         e->handle = NULL;
@@ -389,6 +424,8 @@ int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e)
     int rc = gwb_stream_check(s, "stream");
     if (rc >= 0)
         rc = check_event(e);
+    if (rc >= 0)
+        rc = gwb_queue_check_recording(s->queue, "this");
     if (rc < 0 || !e->recorded)     // as in CUDA: an event that was never recorded is no wait
         return rc;
     gwb_device *dev = gwb_device_at(e->device);

@@ -25,6 +25,15 @@ void gwb_op_again(gwb_op *op);          // before each further device call of th
 // Records the uses (rc >= 0) and lets the lock go; returns rc, or a failure of its own. With $GPUWB_SYNC=1 it also waits for the operation.
 int gwb_op_end(gwb_op *op, int rc);
 
+// Makes q run after what a read (or write) of b must wait for; notes that operation `seq` of q, its newest, does so. While q records: only that the graph does.
+int gwb_queue_before(gwb_queue *q, gwb_buf *b, bool write);
+int gwb_queue_behind(gwb_queue *q, gwb_buf *b, uint64_t seq, bool write);
+// An error where the stream records: `what` would wait for work that is not done. For everything that waits, or makes others wait, for a queue.
+int gwb_queue_check_recording(const gwb_queue *q, const char *what);
+// graph.c: notes what a recorded operation uses. Under gwb_lock.
+int gwb_graph_use(gwb_graph *graph, gwb_buf *b, bool write);
+void gwb_graph_count(gwb_graph *graph);     // one more operation
+
 // Under gwb_lock.
 void gwb_queue_retain(gwb_queue *q);
 void gwb_queue_release(gwb_queue *q);

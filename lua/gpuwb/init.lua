@@ -12,6 +12,7 @@ local files = require "gpuwb.files"
 local pipe = require "gpuwb.pipe"
 local kernel = require "gpuwb.kernel"
 local map = require "gpuwb.map"
+require "gpuwb.graph"       -- s:capture
 
 local gpu = {
     version = ffi.string(C.gwb_version()),

@@ -66,6 +66,8 @@ int gwb_cuda_event_after(gwb_queue *q, const gwb_event *e);
 int gwb_cuda_event_query(const gwb_event *e);
 int gwb_cuda_event_wait(const gwb_event *e);
 int gwb_cuda_event_elapsed(const gwb_event *a, const gwb_event *b, double *ms);
+// Marks what the queue holds, so that nobody asks for a mark while it records.
+int gwb_cuda_queue_mark(gwb_queue *q);
 // Each enqueuing function says so before it enqueues.
 void gwb_cuda_queue_begin(gwb_queue *q);
 static inline CUstream gwb_cuda_stream(const gwb_queue *q)
@@ -75,6 +77,13 @@ static inline CUstream gwb_cuda_stream(const gwb_queue *q)
 
 // copy.c
 int gwb_cuda_copy(gwb_queue *q, const gwb_rect *rects, int count);
+
+// graph.c: the recording functions of the table.
+int gwb_cuda_record_begin(gwb_queue *q);
+int gwb_cuda_record_end(gwb_queue *q, void **recorded);
+int gwb_cuda_record_launch(gwb_queue *q, void *recorded);
+void gwb_cuda_record_replace(gwb_device *d, void *old, void *recorded);
+void gwb_cuda_record_close(gwb_device *d, void *recorded, bool lost);
 
 // module.c
 int gwb_cuda_module_open(gwb_device *d);        // in the device's context; GWB_NO_DEVICE where there is no code for the device

@@ -238,21 +238,14 @@ int gwb_cuda_pointer(const void *pointer, int *space, const uint8_t **first, int
     return start && size ? 1 : 0;
 }
 
-// ---- calls on the driver's own thread
-
-static int cuda_call(gwb_queue *q, void (*fn)(void *), void *arg)
-{
-    CUDA_SCOPE(q->dev);
-    gwb_cuda_queue_begin(q);
-    return gwb_cuda_check(gwb_cuda.LaunchHostFunc(gwb_cuda_stream(q), fn, arg), "enqueuing a call on %s", q->dev->info.name);
-}
-
 const gwb_device_ops gwb_cuda_ops = {
     .open = cuda_open, .memory = cuda_memory, .alloc = cuda_alloc, .release = cuda_release, .synchronize = cuda_synchronize,
     .queue_open = gwb_cuda_queue_open, .queue_close = gwb_cuda_queue_close, .queue_retire = gwb_cuda_queue_retire,
     .queue_done = gwb_cuda_queue_done, .queue_wait = gwb_cuda_queue_wait, .queue_after = gwb_cuda_queue_after,
     .event_open = gwb_cuda_event_open, .event_close = gwb_cuda_event_close, .event_record = gwb_cuda_event_record, .event_after = gwb_cuda_event_after,
     .event_query = gwb_cuda_event_query, .event_wait = gwb_cuda_event_wait, .event_elapsed = gwb_cuda_event_elapsed,
-    .copy = gwb_cuda_copy, .launch = gwb_cuda_launch, .sleep = gwb_cuda_sleep, .call = cuda_call,
+    .copy = gwb_cuda_copy, .launch = gwb_cuda_launch, .sleep = gwb_cuda_sleep,
+    .record_begin = gwb_cuda_record_begin, .record_end = gwb_cuda_record_end, .record_launch = gwb_cuda_record_launch,
+    .record_replace = gwb_cuda_record_replace, .record_close = gwb_cuda_record_close,
     .kernel_open = gwb_cuda_kernel_open, .kernel_close = gwb_cuda_kernel_close, .kernel_launch = gwb_cuda_kernel_launch, .reset = cuda_reset,
 };

@@ -16,6 +16,8 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
 
 // The driver's numbers that are used here.
 enum {
@@ -98,6 +100,13 @@ typedef struct gwb_cuda_launch_config {
     gwb_cuda_launch_attribute *attributes;
     unsigned int attribute_count;
 } gwb_cuda_launch_config;
+
+// CUgraphExecUpdateResultInfo
+typedef struct gwb_cuda_graph_update {
+    int result;
+    void *error_node, *error_from_node;
+} gwb_cuda_graph_update;
+enum { GWB_CUDA_CAPTURE_RELAXED = 2 };
 
 #include "symbols.h"
 

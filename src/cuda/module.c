@@ -116,7 +116,7 @@ static int64_t threads_of_row(const gwb_launch *launch)
 
 CUresult gwb_cuda_start(gwb_queue *q, CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, void **params)
 {
-    if (q->dev->info.major < 9 || !gwb_cuda.LaunchKernelEx)
+    if (q->dev->info.major < 9 || !gwb_cuda.LaunchKernelEx || q->graph)     // a graph knows by itself what follows what
         return gwb_cuda.LaunchKernel(function, gx, gy, gz, bx, by, 1, 0, gwb_cuda_stream(q), params, NULL);
     gwb_cuda_launch_attribute early = {.id = GWB_CUDA_LAUNCH_PROGRAMMATIC, .value.allowed = 1};
     const gwb_cuda_launch_config config = {gx, gy, gz, bx, by, 1, 0, gwb_cuda_stream(q), &early, 1};

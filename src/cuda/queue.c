@@ -216,6 +216,18 @@ void gwb_cuda_queue_close(gwb_queue *q)
     free(c);
 }
 
+int gwb_cuda_queue_mark(gwb_queue *q)
+{
+    CUDA_SCOPE(q->dev);
+    cuda_queue *c = q->impl;
+    mark *m;
+    pthread_mutex_lock(&c->lock);
+    c->complete = q->issued;    // nothing is being enqueued
+    const int rc = find_mark(q, q->issued, &m);
+    pthread_mutex_unlock(&c->lock);
+    return rc;
+}
+
 void gwb_cuda_queue_retire(gwb_queue *q)
 {
     CUDA_SCOPE(q->dev);

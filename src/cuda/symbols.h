@@ -50,12 +50,18 @@
     _(FuncGetAttribute, "cuFuncGetAttribute", (int *value, int attribute, CUfunction function)) \
     _(FuncSetAttribute, "cuFuncSetAttribute", (CUfunction function, int attribute, int value)) \
     _(LaunchKernel, "cuLaunchKernel", (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, \
-      unsigned int block_y, unsigned int block_z, unsigned int shared, CUstream stream, void **params, void **extra)) \
-    _(LaunchHostFunc, "cuLaunchHostFunc", (CUstream stream, void (*fn)(void *), void *arg))
+      unsigned int block_y, unsigned int block_z, unsigned int shared, CUstream stream, void **params, void **extra))
 
 // Of libcuda.so.1 where the driver is new enough, else NULL.
 #define GWB_CUDA_NEWER_SYMBOLS(_) \
-    _(LaunchKernelEx, "cuLaunchKernelEx", (const gwb_cuda_launch_config *config, CUfunction function, void **params, void **extra))
+    _(LaunchKernelEx, "cuLaunchKernelEx", (const gwb_cuda_launch_config *config, CUfunction function, void **params, void **extra)) \
+    _(StreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, int mode)) \
+    _(StreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph *graph)) \
+    _(GraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
+    _(GraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream)) \
+    _(GraphExecUpdate, "cuGraphExecUpdate_v2", (CUgraphExec exec, CUgraph graph, gwb_cuda_graph_update *result)) \
+    _(GraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec exec)) \
+    _(GraphDestroy, "cuGraphDestroy", (CUgraph graph))
 
 // Of libnvrtc.so.
 #define GWB_NVRTC_SYMBOLS(_) \

@@ -25,17 +25,25 @@ typedef struct job {
         gwb_launch launch;      // its args follow the job
         struct { gwb_rect rect[COPY_RECTS]; int count; } copy;
         struct { gwb_queue *queue; uint64_t seq; } wait;
-        struct { void (*fn)(void *); void *arg; } call;
+        struct { void (*fn)(void *); void *arg; void (*drop)(void *); } call;
         struct timespec sleep;
         struct host_event *event;
+        struct record *record;
     };
 } job;
+
+// Jobs that are run together, any number of times. Counted: the graph and each job that will run it.
+typedef struct record {
+    atomic_int refs;
+    job *first, **last;
+} record;
 
 typedef struct host_queue {
     pthread_mutex_t lock;
     pthread_cond_t came, ended;     // a job came; a job ended
     job *first, **last;
     uint64_t done;                  // newest operation that ended
+    record *record;                 // gets what is enqueued, while the queue records; under gwb_lock
     bool closing;                   // the worker leaves, and frees this, once the queue is empty
     bool started;
 } host_queue;
@@ -169,6 +177,31 @@ static void run_sleep(job *j)
         ;
 }
 
+static void free_job(job *j)
+{
+    if (j->run == run_call && j->call.drop)
+        j->call.drop(j->call.arg);
+    free(j);
+}
+
+static void run_record(job *j)
+{
+    for (job *each = j->record->first; each; each = each->next)
+        each->run(each);
+}
+
+static void record_unref(record *r)
+{
+    if (atomic_fetch_sub(&r->refs, 1) != 1)
+        return;
+    while (r->first) {
+        job *next = r->first->next;
+        free_job(r->first);
+        r->first = next;
+    }
+    free(r);
+}
+
 static void event_unref(host_event *e)
 {
     if (atomic_fetch_sub(&e->refs, 1) == 1)
@@ -203,6 +236,8 @@ static void *work(void *arg)
         j->run(j);
         if (j->run == run_event)
             event_unref(j->event);
+        else if (j->run == run_record)
+            record_unref(j->record);
         pthread_mutex_lock(&h->lock);
         if (j->seq)
             h->done = j->seq;
@@ -212,7 +247,7 @@ static void *work(void *arg)
             j->next = ended_waits;
             ended_waits = j;
         } else {
-            free(j);
+            free_job(j);
         }
         if (--outstanding == 0)
             pthread_cond_broadcast(&all_ended);
@@ -242,12 +277,17 @@ static job *new_job(gwb_queue *q, void (*run)(job *), size_t extra)
 static int enqueue(gwb_queue *q, job *j)
 {
     host_queue *h = q->impl;
+    if (h->record) {
+        *h->record->last = j;
+        h->record->last = &j->next;
+        return 0;
+    }
     pthread_mutex_lock(&h->lock);
     if (!h->started) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, work, h) != 0) {
             pthread_mutex_unlock(&h->lock);
-            free(j);
+            free_job(j);
             return gwb_fail(GWB_OUT_OF_MEMORY, "no thread could be started for a stream of the host device");
         }
         pthread_detach(thread);
@@ -487,14 +527,65 @@ static int host_sleep(gwb_queue *q, double ms)
     return enqueue(q, j);
 }
 
-static int host_call(gwb_queue *q, void (*fn)(void *), void *arg)
+static int host_call(gwb_queue *q, void (*fn)(void *), void *arg, void (*drop)(void *))
 {
     job *j = new_job(q, run_call, 0);
-    if (!j)
+    if (!j) {
+        if (drop)
+            drop(arg);
         return GWB_OUT_OF_MEMORY;
+    }
+    j->call.drop = drop;
     j->call.fn = fn;
     j->call.arg = arg;
     return enqueue(q, j);
+}
+
+static int host_record_begin(gwb_queue *q)
+{
+    record *r = calloc(1, sizeof *r);
+    if (!r)
+        return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
+    r->refs = 1;
+    r->last = &r->first;
+    ((host_queue *)q->impl)->record = r;
+    return 0;
+}
+
+static int host_record_end(gwb_queue *q, void **recorded)
+{
+    host_queue *h = q->impl;
+    record *r = h->record;
+    h->record = NULL;
+    if (recorded)
+        *recorded = r;
+    else
+        record_unref(r);
+    return 0;
+}
+
+static int host_record_launch(gwb_queue *q, void *recorded)
+{
+    job *j = new_job(q, run_record, 0);
+    if (!j)
+        return GWB_OUT_OF_MEMORY;
+    j->record = recorded;
+    atomic_fetch_add(&j->record->refs, 1);
+    int rc = enqueue(q, j);
+    if (rc < 0)
+        record_unref(recorded);
+    return rc;
+}
+
+static void host_record_replace(gwb_device *d, void *old, void *recorded)
+{
+    (void)d, (void)old, (void)recorded;
+}
+
+static void host_record_close(gwb_device *d, void *recorded, bool lost)
+{
+    (void)d, (void)lost;
+    record_unref(recorded);
 }
 
 // The queues live on until their streams are closed; memory is the heap's.
@@ -510,5 +601,7 @@ const gwb_device_ops gwb_host_ops = {
     .event_open = host_event_open, .event_close = host_event_close, .event_record = host_event_record, .event_after = host_event_after,
     .event_query = host_event_query, .event_wait = host_event_wait, .event_elapsed = host_event_elapsed,
     .copy = host_copy, .launch = host_launch, .sleep = host_sleep, .call = host_call,
+    .record_begin = host_record_begin, .record_end = host_record_end, .record_launch = host_record_launch, .record_replace = host_record_replace,
+    .record_close = host_record_close,
     .kernel_open = gwb_host_kernel_open, .kernel_close = gwb_host_kernel_close, .kernel_launch = gwb_host_kernel_launch, .reset = host_reset,
 };

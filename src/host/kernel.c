@@ -370,8 +370,8 @@ static void run_launch(void *arg)
         char text[640];
         snprintf(text, sizeof text, "the kernel %s failed, %s", l->name, l->fault.text);
         gwb_host_fault(text);
+        memset(&l->fault, 0, sizeof l->fault);
     }
-    free(l);
 }
 
 int gwb_host_kernel_launch(gwb_queue *q, const gwb_kernel_run *run)
@@ -396,8 +396,5 @@ int gwb_host_kernel_launch(gwb_queue *q, const gwb_kernel_run *run)
         l->args[i] = memcpy(to, run->args[i], (size_t)f->params[i].size);
         to += ((size_t)f->params[i].size + SLOT - 1) / SLOT * SLOT;
     }
-    const int rc = q->dev->ops->call(q, run_launch, l);
-    if (rc < 0)
-        free(l);
-    return rc;
+    return q->dev->ops->call(q, run_launch, l, free);
 }

@@ -568,7 +568,6 @@ static void run_all(void *data)
 {
     run *r = data;
     gwb_parallel((int64_t)r->count * r->rows, 1 + 4096 / r->shapes[0].width, run_rows, r);
-    free(r);
 }
 
 int gwb_host_pipe(gwb_queue *q, const gwb_pipe_launch *l)
@@ -584,8 +583,5 @@ int gwb_host_pipe(gwb_queue *q, const gwb_pipe_launch *l)
     r->items = (gwb_pipe_item *)((uint8_t *)r->space + shapes);
     memcpy(r->shapes, l->shapes, shapes);
     memcpy(r->items, l->items, items);
-    int rc = q->dev->ops->call(q, run_all, r);
-    if (rc < 0)
-        free(r);
-    return rc;
+    return q->dev->ops->call(q, run_all, r, free);
 }

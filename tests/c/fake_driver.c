@@ -42,7 +42,8 @@ typedef struct job {
     union { rows rows; launch launch; struct { void (*fn)(void *); void *arg; } call; } u;
 } job;
 
-struct CUstream_st { int alive, device; job *first, **last; int pending; struct CUstream_st *next; };
+struct CUgraph_st { job *first, **last; };
+struct CUstream_st { int alive, device; job *first, **last; int pending; CUgraph graph; struct CUstream_st *next; };
 struct CUevent_st { int alive, device; unsigned flags; point *point; };
 typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device, context; } block;   // device -1: page-locked
 
@@ -310,6 +311,13 @@ static CUresult enqueue(CUstream s, job fill)
     *j = fill;
     j->next = NULL;
     s = stream_of(s);
+    if (s->graph) {
+        if (j->point)
+            panic("an event is recorded, or waited for, while its stream is captured");
+        *s->graph->last = j;
+        s->graph->last = &j->next;
+        return 0;
+    }
     pthread_mutex_lock(&lock);
     *s->last = j;
     s->last = &j->next;
@@ -335,6 +343,82 @@ API cuStreamDestroy_v2(CUstream stream)
     pthread_mutex_unlock(&lock);
     return 0;
 }
+
+// ---- graphs: the operations that were captured
+
+API cuStreamBeginCapture_v2(CUstream stream, int mode)
+{
+    stream = stream_of(stream);
+    if (stream->graph || mode != GWB_CUDA_CAPTURE_RELAXED)
+        return INVALID_VALUE;
+    stream->graph = calloc(1, sizeof *stream->graph);
+    stream->graph->last = &stream->graph->first;
+    return 0;
+}
+API cuStreamEndCapture(CUstream stream, CUgraph *graph)
+{
+    stream = stream_of(stream);
+    *graph = stream->graph;
+    stream->graph = NULL;
+    return *graph ? 0 : INVALID_VALUE;
+}
+static CUgraph copy_graph(CUgraph from)
+{
+    CUgraph graph = calloc(1, sizeof *graph);
+    graph->last = &graph->first;
+    for (const job *j = from->first; j; j = j->next) {
+        job *copy = malloc(sizeof *copy);
+        *copy = *j;
+        copy->next = NULL;
+        *graph->last = copy;
+        graph->last = &copy->next;
+    }
+    return graph;
+}
+API cuGraphDestroy(CUgraph graph)
+{
+    while (graph->first) {
+        job *next = graph->first->next;
+        free(graph->first);
+        graph->first = next;
+    }
+    free(graph);
+    return 0;
+}
+API cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
+{
+    (void)flags;
+    *exec = (CUgraphExec)copy_graph(graph);
+    return 0;
+}
+API cuGraphExecDestroy(CUgraphExec exec) { return cuGraphDestroy((CUgraph)exec); }
+API cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+    if (stream_of(stream)->graph)
+        return INVALID_VALUE;
+    for (const job *j = ((CUgraph)exec)->first; j; j = j->next)
+        enqueue(stream, *j);
+    return 0;
+}
+API cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, gwb_cuda_graph_update *result)
+{
+    CUgraph old = (CUgraph)exec;
+    const job *a = old->first, *b = graph->first;
+    while (a && b && a->kind == b->kind && (a->kind != KERNEL || strcmp(a->u.launch.name, b->u.launch.name) == 0))
+        a = a->next, b = b->next;
+    result->result = a || b;
+    if (a || b)
+        return 910;
+    CUgraph copy = copy_graph(graph), was = calloc(1, sizeof *was);
+    *was = *old;
+    was->last = &was->first;
+    *old = *copy;
+    if (!old->first)
+        old->last = &old->first;
+    free(copy);
+    return cuGraphDestroy(was);
+}
+
 API cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
     *context = &contexts[stream->device];
