@@ -130,6 +130,8 @@ extern const gwb_device_ops gwb_cuda_ops;       // gwb_device.info.index is the 
 // It belongs to the context of *holder.
 int gwb_cuda_pinned_alloc(int64_t bytes, void **out, gwb_device **holder);
 void gwb_cuda_pinned_release(void *memory, gwb_device *holder);
+// 1 where the pointer is managed memory, which moves between the host and the devices.
+int gwb_cuda_managed(const void *pointer);
 // Whose memory a pointer is: sets a position in the list of devices, GWB_SPACE_PINNED or GWB_SPACE_PAGEABLE, and 1 where the allocation's range is known.
 int gwb_cuda_pointer(const void *pointer, int *space, const uint8_t **first, int64_t *bytes);
 

@@ -310,6 +310,19 @@ int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *s, int write)
     return rc;
 }
 
+int gwb_mat_ready(const gwb_mat *m, const gwb_stream *s)
+{
+    int rc = gwb_mat_check(m, "mat");
+    if (rc >= 0 && s)
+        rc = gwb_stream_check(s, "stream");
+    if (rc < 0 || !m->buf)
+        return rc;
+    gwb_lock();
+    rc = s ? gwb_buf_order(m->buf, s->queue, true) : gwb_buf_wait(m->buf, true);
+    gwb_unlock();
+    return rc;
+}
+
 // ---- events
 
 // The device was reset after the event was recorded: what it had there is gone.

@@ -310,6 +310,7 @@ function methods:close()
         check.mat("mat:close", "mat", self)
     end
     C.gwb_mat_close(self)
+    device.release_owners()
 end
 
 -- ---- pixels in and out

@@ -238,6 +238,14 @@ int gwb_cuda_pointer(const void *pointer, int *space, const uint8_t **first, int
     return start && size ? 1 : 0;
 }
 
+int gwb_cuda_managed(const void *pointer)
+{
+    unsigned int managed = 0;
+    int attributes[] = {GWB_CUDA_POINTER_MANAGED};
+    void *values[] = {&managed};
+    return driver_at_hand() && gwb_cuda.PointerGetAttributes(1, attributes, values, (uintptr_t)pointer) == 0 && managed != 0;
+}
+
 // ---- calls on the driver's own thread
 
 static int cuda_call(gwb_queue *q, void (*fn)(void *), void *arg)

@@ -162,6 +162,7 @@ API cuPointerGetAttributes(unsigned int count, int *attributes, void **values, C
     for (unsigned i = 0; i < count; i++) {
         switch (attributes[i]) {
         case GWB_CUDA_POINTER_MEMORY_TYPE: *(unsigned *)values[i] = !b ? 0 : b->device < 0 ? GWB_CUDA_MEMORY_HOST : GWB_CUDA_MEMORY_DEVICE; break;
+        case GWB_CUDA_POINTER_MANAGED: *(unsigned *)values[i] = 0; break;
         case GWB_CUDA_POINTER_ORDINAL: *(int *)values[i] = b && b->device > 0 ? b->device : 0; break;
         case GWB_CUDA_POINTER_RANGE_START: *(CUdeviceptr *)values[i] = b ? (uintptr_t)b->data : 0; break;
         case GWB_CUDA_POINTER_RANGE_SIZE: *(size_t *)values[i] = b ? b->bytes : 0; break;
