@@ -34,6 +34,8 @@ void gwb_run_deleters(void);                    // tells its libraries, on this 
 // ---- mats. Sizes and positions in pixels, steps and offsets in bytes; `type` is a gwb_type, `channels` 1..4. Nothing here waits that does not say so.
 // Memory is not cleared. Where it runs out, or gwb_limit is reached, creation waits for what is kept for reuse, gives it back, then is GWB_OUT_OF_MEMORY.
 int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params);
+// The same in memory that other processes can open, on either device. It does not count as used memory of gwb_memory_get, and is not kept for reuse.
+int gwb_mat_create_shared(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params);
 int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *params);    // foreign memory, which stays its owner's; see gwb_released_owner
 // A view of `width` x `height` pixels from (x, y): the parent's memory and step; keeps the buffer alive.
 int gwb_mat_view(gwb_mat *m, const gwb_mat *parent, int32_t x, int32_t y, int32_t width, int32_t height);
@@ -65,6 +67,7 @@ int gwb_stream_wait_stream(const gwb_stream *s, const gwb_stream *other);   // l
 int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e);
 int gwb_stream_sleep(const gwb_stream *s, double ms);   // keeps the stream busy for about that long (0..10000), to try out order
 int gwb_event_create(gwb_event *e, int timing);
+int gwb_event_create_shared(gwb_event *e, int device);  // one of that device that other processes can open; keeps no time
 void gwb_event_close(gwb_event *e);
 int gwb_event_record(gwb_event *e, const gwb_stream *s);        // reached when all that s holds now is done
 int gwb_event_synchronize(const gwb_event *e);  // waits
@@ -184,3 +187,11 @@ int gwb_dlpack_export(void **managed, const gwb_mat *const *planes, int count, i
 int gwb_dlpack_import(gwb_mat *const *mats, int *count, void *managed, int versioned, int planar);
 void gwb_dlpack_delete(void *managed, int versioned);   // calls the deleter where there is one; NULL is fine
 int gwb_array_wrap(gwb_mat *const *mats, int *count, const gwb_array *array);   // the same of an array described by hand; see gwb_released_owner
+
+// ---- between processes of one machine. Handles are text without line breaks, less than 512 bytes, good as long as the process that gave it holds the object.
+// Waits for the work that uses m, so that whoever opens the handle finds it done; work after that is ordered by shared events alone.
+int gwb_mat_ipc_handle(const gwb_mat *m, char *text, int64_t size);
+int gwb_mat_ipc_open(gwb_mat *m, const char *handle);   // GWB_NO_FILE where its process is gone; a view where this process has the memory already
+int gwb_event_ipc_handle(const gwb_event *e, char *text, int64_t size);
+int gwb_event_ipc_open(gwb_event *e, const char *handle);       // waits and queries are for the newest recording at the time of the call, in whatever process
+int gwb_ipc_identify(int device, char *text, int64_t size);     // how handles name a device: "host", or the UUID in hex

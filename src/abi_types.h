@@ -21,7 +21,8 @@ enum {
     GWB_MAT_READONLY = 1,       // no operation may write through this mat
     GWB_MAT_VIEW = 2,           // shows a part of another mat's buffer
     GWB_MAT_PINNED = 4,         // page-locked host memory, which a cuda device reads and writes by itself
-    GWB_MAT_FOREIGN = 8         // memory of another library
+    GWB_MAT_FOREIGN = 8,        // memory of another library
+    GWB_MAT_SHARED = 16         // memory that another process can open, or did make
 };
 
 typedef struct gwb_buf gwb_buf;         // counted storage
@@ -65,7 +66,7 @@ typedef struct gwb_event {
     int32_t timing;     // 1: keeps the time it was reached
     int32_t recorded;   // 1: has been recorded
     uint32_t epoch;     // how often the device had been reset then
-    int32_t pad;
+    int32_t shared;     // 1: other processes can open it; keeps no time
     void *handle;       // CUevent on cuda; an opaque pointer on the host device
 } gwb_event;
 

@@ -45,6 +45,16 @@ typedef struct gwb_kernel_run {
     uint32_t shared;            // bytes of dynamic shared memory
 } gwb_kernel_run;
 
+// Memory that other processes can open, here or from another process, by a text without blanks or colons.
+enum { GWB_SHARE_TEXT = 160 };
+typedef struct gwb_share {
+    void *memory;
+    int64_t bytes;
+    int fd;                     // host: the file behind it
+    bool opened;                // another process made it
+    char text[GWB_SHARE_TEXT];
+} gwb_share;
+
 // The heart of a stream. Counted: streams and the use records of buffers hold references. Sequence numbers count its operations from 1.
 struct gwb_queue {
     gwb_device *dev;
@@ -88,6 +98,13 @@ typedef struct gwb_device_ops {
     int (*launch)(gwb_queue *q, const gwb_launch *launch);          // enqueues
     int (*sleep)(gwb_queue *q, double ms);                          // enqueues
     int (*call)(gwb_queue *q, void (*fn)(void *), void *arg);       // enqueues a call on a thread of the device's own; fn calls nothing of gpuwb
+
+    int (*share_create)(gwb_device *d, gwb_share *s);               // new memory of at least s->bytes; fills the rest
+    int (*share_open)(gwb_device *d, gwb_share *s, bool readonly);  // the memory of s->text, which must hold s->bytes
+    void (*share_close)(gwb_device *d, gwb_share *s);               // nothing here uses it any more
+    int (*event_share)(const gwb_event *e, char text[GWB_SHARE_TEXT]);      // of an event that was opened with e->shared
+    int (*event_join)(gwb_event *e, gwb_device *d, const char *text);       // sets handle: an event that another process made
+    int (*identify)(gwb_device *d, char text[GWB_SHARE_TEXT]);      // a name that means the same device in each process of this machine
 
     int (*kernel_open)(gwb_device *d, const gwb_kernel_job *job, void **module);    // compiles or takes from the cache, without gwb_lock; waits
     void (*kernel_close)(gwb_device *d, void *module, bool lost);   // nothing runs in it any more; lost: the device was reset since it was opened

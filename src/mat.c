@@ -125,7 +125,8 @@ static void fill_mat(gwb_mat *m, gwb_buf *b, gwb_device *dev, uint8_t *data, int
         b->view[b->views++ % GWB_BUF_VIEWS] = gwb_mat_footprint(m);
 }
 
-int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params)
+int gwb_mat_measure(int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params,
+                    int64_t *step, int64_t *bytes)
 {
     static const gwb_mat_params plain;
     if (!params)
@@ -144,16 +145,27 @@ int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int ty
         return gwb_fail(GWB_BAD_ARGUMENT, "page-locked memory belongs to the host device, not to %s", dev->info.name);
     // 256 bytes: what the driver's own pitched allocation gives, and whole sectors for 16-byte loads; the host: a cache line
     int64_t align = params->packed ? 1 : params->align ? params->align : dev->info.cuda ? 256 : 64;
-    int64_t step = ((int64_t)width * types[type].size * channels + align - 1) / align * align, bytes;
-    if (__builtin_mul_overflow(step, (int64_t)height, &bytes))
+    *step = ((int64_t)width * types[type].size * channels + align - 1) / align * align;
+    if (__builtin_mul_overflow(*step, (int64_t)height, bytes))
         return gwb_fail(GWB_OUT_OF_MEMORY, "%s: a mat of %dx%d %s x %d does not fit any memory", dev->info.name, width, height,
                         types[type].name, channels);
+    return 0;
+}
+
+int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params)
+{
+    int64_t step = 0, bytes = 0;
+    int rc = gwb_mat_measure(device, width, height, type, channels, params, &step, &bytes);
+    if (rc < 0)
+        return rc;
+    const bool pinned = params && params->pinned;
+    gwb_device *dev = gwb_device_at(device);
     gwb_lock();
     gwb_buf *b = NULL;
     if (bytes > 0)
-        rc = gwb_buf_create(&b, dev, bytes, params->pinned != 0, dev->default_queue);
+        rc = gwb_buf_create(&b, dev, bytes, pinned, dev->default_queue);
     if (rc >= 0)
-        fill_mat(m, b, dev, b ? b->base : NULL, step, width, height, type, channels, params->pinned ? GWB_MAT_PINNED : 0);
+        fill_mat(m, b, dev, b ? b->base : NULL, step, width, height, type, channels, pinned ? GWB_MAT_PINNED : 0);
     gwb_unlock();
     return rc;
 }

@@ -261,6 +261,8 @@ const gwb_device_ops gwb_cuda_ops = {
     .queue_done = gwb_cuda_queue_done, .queue_wait = gwb_cuda_queue_wait, .queue_after = gwb_cuda_queue_after,
     .event_open = gwb_cuda_event_open, .event_close = gwb_cuda_event_close, .event_record = gwb_cuda_event_record, .event_after = gwb_cuda_event_after,
     .event_query = gwb_cuda_event_query, .event_wait = gwb_cuda_event_wait, .event_elapsed = gwb_cuda_event_elapsed,
+    .share_create = gwb_cuda_share_create, .share_open = gwb_cuda_share_open, .share_close = gwb_cuda_share_close,
+    .event_share = gwb_cuda_event_share, .event_join = gwb_cuda_event_join, .identify = gwb_cuda_identify,
     .copy = gwb_cuda_copy, .launch = gwb_cuda_launch, .sleep = gwb_cuda_sleep, .call = cuda_call,
     .kernel_open = gwb_cuda_kernel_open, .kernel_close = gwb_cuda_kernel_close, .kernel_launch = gwb_cuda_kernel_launch, .reset = cuda_reset,
 };
