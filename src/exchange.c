@@ -2,6 +2,7 @@
 // Memory handed to other libraries and taken from them: DLPack's structs, and arrays that are described by shape and strides.
 #include "mat.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -237,6 +238,15 @@ static void drop_versioned(void *managed)
     gwb_dlpack_delete(managed, 1);
 }
 
+// A script may let go of a library (ffi.load) before its tensors: the deleter's code stays from here on.
+static void pin(uintptr_t function)
+{
+    Dl_info info;
+    void *library = function && dladdr((void *)function, &info) && info.dli_fname ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
+    if (library)
+        dlclose(library);
+}
+
 static int read_type(gwb_dl_type t, int *type)
 {
     static const char *const names[] = {"int", "uint", "float", "opaque handle", "bfloat", "complex", "bool"};
@@ -304,5 +314,7 @@ int gwb_dlpack_import(gwb_mat *const *mats, int *count, void *managed, int versi
         rc = read_tensor(mats, count, &plain->dl_tensor, false, planar, (gwb_owner){.drop = drop_plain, .arg = managed});
     if (rc < 0)
         gwb_dlpack_delete(managed, versioned);
+    else
+        pin(versioned ? (uintptr_t)new->deleter : (uintptr_t)plain->deleter);
     return rc;
 }
