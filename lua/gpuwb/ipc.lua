@@ -35,7 +35,7 @@ local function text_of(op, fn, object)
 end
 
 local function check_handle(op, handle)
-    if type(handle) ~= "string" then
+    if type(handle) ~= "string" or handle:find("\0", 1, true) then
         check.fail("BAD_ARGUMENT", op, "handle must be the string that ipc_handle() gave, got %s", check.show(handle))
     end
     return (handle:gsub("%s+$", ""))

@@ -461,7 +461,7 @@ static int host_event_query(const gwb_event *e)
 static int host_event_wait(const gwb_event *e)
 {
     if (e->shared)
-        return gwb_host_event_wait(e) < 0 ? take_fault() : 0;
+        return gwb_host_event_wait(e);
     host_event *h = e->handle;
     return host_queue_wait(h->queue, h->seq);
 }

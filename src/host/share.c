@@ -205,17 +205,16 @@ static bool is_gone(int32_t pid)
     return state && (state[2] == 'Z' || state[2] == 'X');
 }
 
-// Blocks until recording `number` is reached. A recorder that ends in the middle takes the waiters with it to an error, not to a wait without end.
-static int wait_for(page *p, uint64_t number)
+// Blocks until recording `number` is reached. A recorder that ends in the middle takes the waiters with it to an error, not to a wait without end: `text` is
+// then filled.
+static int wait_for(page *p, uint64_t number, char text[160])
 {
     for (;;) {
         const uint32_t turn = p->turn;
         if (p->reached >= number)
             return 0;
         if (is_gone(p->recorder) && p->reached < number) {
-            char text[160];
-            snprintf(text, sizeof text, "a shared event is never reached: the process %d that recorded it has ended", p->recorder);
-            gwb_host_fault(text);
+            snprintf(text, 160, "a shared event is never reached: the process %d that recorded it has ended", p->recorder);
             return GWB_DEVICE;
         }
         futex(&p->turn, FUTEX_WAIT, turn, &(struct timespec){.tv_nsec = 100000000});
@@ -242,7 +241,9 @@ static void reach(void *arg)
 static void stay(void *arg)
 {
     visit *v = arg;
-    wait_for(v->event->page, v->number);
+    char text[160];
+    if (wait_for(v->event->page, v->number, text) < 0)
+        gwb_host_fault(text);
     unref(v->event);
     free(v);
 }
@@ -289,5 +290,6 @@ int gwb_host_event_query(const gwb_event *e)
 int gwb_host_event_wait(const gwb_event *e)
 {
     shared_event *h = e->handle;
-    return wait_for(h->page, h->page->recorded);
+    char text[160];
+    return wait_for(h->page, h->page->recorded, text) < 0 ? gwb_fail(GWB_DEVICE, "host: %s", text) : 0;
 }

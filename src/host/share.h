@@ -13,7 +13,8 @@ int gwb_host_event_share(const gwb_event *e, char text[GWB_SHARE_TEXT]);
 int gwb_host_event_join(gwb_event *e, gwb_device *d, const char *text);
 int gwb_host_identify(gwb_device *d, char text[GWB_SHARE_TEXT]);
 
-// Those of an event with e->shared. A wait that cannot end, because the process that was to reach the event is gone, is a fault (gwb_host_fault).
+// Those of an event with e->shared. A wait that cannot end, because the process that was to reach the event is gone, fails; where a queue waits, that is
+// a fault (gwb_host_fault).
 int gwb_host_event_create(gwb_event *e);
 void gwb_host_event_leave(gwb_event *e);
 int gwb_host_event_record(gwb_event *e, gwb_queue *q);
