@@ -460,13 +460,17 @@ describe("with another library", function()
             end)
 
             it("takes a tensor without a deleter, and flags", function()
-                local t = tensor(true, function(_, p) p.deleter, p.flags = nil, 3 end)
+                local before, deleter = lib.test_deleted(), nil
+                local t = tensor(true, function(_, p)
+                    deleter = p.deleter
+                    p.deleter, p.flags = nil, 3
+                end)
                 local m = gpu.from_dlpack(t)
                 assert.is_true(m.readonly)
                 raises("READ_ONLY", "", m.fill, m, 1)
                 m:close()
-                collect()
-                gpu.trim()
+                deletes(0, before)
+                deleter(t)
             end)
 
             it("refuses what is no pointer, and a tensor that was taken", function()
