@@ -22,6 +22,16 @@ static const gwb_dl_type types[GWB_TYPES] = {
     [GWB_I32] = {DL_INT, 32, 1}, [GWB_F16] = {DL_FLOAT, 16, 1}, [GWB_F32] = {DL_FLOAT, 32, 1}, [GWB_F64] = {DL_FLOAT, 64, 1},
 };
 
+// Keeps the code of a function in memory from here on: a script may let go of a library (ffi.load) before its tensors are deleted, and a process of
+// gpuwb's module before those that it gave out are.
+static void pin(uintptr_t function)
+{
+    Dl_info info;
+    void *library = function && dladdr((void *)function, &info) && info.dli_fname ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
+    if (library)
+        dlclose(library);
+}
+
 // ---- out
 
 int gwb_mat_dl_device(const gwb_mat *m, gwb_dl_device *device)
@@ -136,6 +146,7 @@ int gwb_dlpack_export(void **managed, const gwb_mat *const *planes, int count, i
     else
         t->dl.plain = (gwb_dl_managed){dl, t, delete_plain};
     t->later.buf = m->buf;
+    pin((uintptr_t)delete_versioned);
     gwb_lock();
     if (m->buf)
         gwb_buf_retain(m->buf);
@@ -236,15 +247,6 @@ static void drop_plain(void *managed)
 static void drop_versioned(void *managed)
 {
     gwb_dlpack_delete(managed, 1);
-}
-
-// A script may let go of a library (ffi.load) before its tensors: the deleter's code stays from here on.
-static void pin(uintptr_t function)
-{
-    Dl_info info;
-    void *library = function && dladdr((void *)function, &info) && info.dli_fname ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
-    if (library)
-        dlclose(library);
 }
 
 static int read_type(gwb_dl_type t, int *type)

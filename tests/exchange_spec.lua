@@ -76,6 +76,7 @@ helper.each_device(function(name)
             assert.same({54, 6, 2}, t.strides)
             assert.is_nil(interface(m:rows(1, 3)).strides)
             assert.is_nil(interface(m:row(6)).strides)
+            assert.is_nil(interface(m:roi(2, 3, 4, 2):packed()).strides)
             assert.is_nil(interface(m:roi(3, 3, 1, 1)).strides)
         end)
 
@@ -129,6 +130,27 @@ helper.each_device(function(name)
         end)
     end)
 
+    it("goes from stream to stream 200 times, while the collector takes what is dropped", function()
+        local a, b, dst = gpu.stream {blocking = false}, gpu.stream {blocking = false}, gpu.mat(64, 64, "u8")
+        for i = 1, 200 do
+            local m = gpu.mat(64, 64, "u8", {packed = i % 2 == 0})
+            if i % 5 == 0 then a:sleep(1) end
+            m:fill(i, {stream = a})
+            local from
+            if i % 4 < 2 then
+                from = gpu.from_dlpack(m:dlpack {stream = b, versioned = i % 4 == 0})
+            else
+                from = gpu.from_array_interface(interface(m, {stream = b}))
+            end
+            m = nil
+            if i % 10 == 0 then collect() end
+            gpu.copy(dst, from, {stream = b})
+            from = nil
+            if i % 10 == 5 then collect() end
+            assert.equal(i, (dst:at(i % 64, 63)))
+        end
+    end)
+
     if name == "host" then
         it("is NumPy's for host memory, and waits", function()
             local s, m = gpu.stream(), gpu.mat(16, 16, "u8", {fill = 0})
@@ -166,6 +188,27 @@ helper.each_device(function(name)
             raises("BAD_ARGUMENT", "stream", m.cuda_array_interface, m, {stream = 3})
             raises("BAD_ARGUMENT", "stream", m.cuda_array_interface, m, {stream = "x"})
             gpu.synchronize()
+        end)
+
+        it("wraps a stream without owning it, and knows CUDA's two default streams", function()
+            local s, m = gpu.stream(), gpu.mat(8, 8, "u8", {fill = 0})
+            for _ = 1, 3 do
+                local w = gpu.wrap_stream(s.handle, {owner = s})
+                m:fill(3, {stream = w})
+                w:close()
+            end
+            gpu.wrap_stream(s.handle)
+            collect()
+            m:fill(4, {stream = s})
+            assert.is_true(s:synchronize():query())
+            assert.equal(4, (m:at(7, 7)))
+            for _, handle in ipairs {1, 2} do
+                local w = gpu.wrap_stream(handle)
+                assert.equal(handle, address(w.handle))
+                m:fill(handle, {stream = w})
+                assert.equal(handle, (m:at(3, 3)))
+                w:close()
+            end
         end)
 
         it("keeps a stream that it names", function()

@@ -16,9 +16,11 @@ end
 local fake = gpu.devices()[1].model:find("^Fake") ~= nil
 
 helper.each_device(function(name)
-    local folder
-    setup(function() folder = helper.run("mktemp -d"):match("[^\n]+") end)
-    teardown(function() helper.run("rm -rf " .. folder) end)
+    local possible, err = pcall(gpu.mat, 1, 1, "u8", {shared = true, device = name})
+    if not possible and err.code == "UNSUPPORTED" then
+        pending("the driver shares no memory here: " .. tostring(err))
+        return
+    end
 
     -- A child runs `code` with `handles` as its arguments, on the same device.
     local function command(code, ...)
@@ -305,18 +307,20 @@ helper.each_device(function(name)
             if fake and name ~= "host" then return pending("the fake driver's events stay in their process") end
             local s, m, e = gpu.stream {blocking = false}, gpu.mat(64, 64, "u8", {shared = true, fill = 1}), gpu.event {shared = true}
             local first, second = m:ipc_handle(), e:ipc_handle()
-            gpu.mat(2, 2, "u8"):fill(1, {stream = s})
-            s:synchronize()
-            s:sleep(1500)
+            local _, say, finish = companion([[
+                local m, e, s = gpu.from_ipc(arg[1]), gpu.event_from_ipc(arg[2]), gpu.stream {blocking = false}
+                local copy = gpu.mat(64, 64, "u8")
+                print((m:at(0, 0))) io.flush()
+                told:read()
+                local reached = e:query()
+                s:wait(e)
+                gpu.copy(copy, m, {stream = s})
+                print(reached, (copy:at(63, 63)), e:query()) io.flush()]], 1, first, second)
+            s:sleep(500)
             m:fill(2, {stream = s})
             s:record(e)
-            assert.equal("1\tfalse\t2\ttrue\n", child([[
-                local m, e, s = gpu.from_ipc(arg[1]), gpu.event_from_ipc(arg[2]), gpu.stream {blocking = false}
-                local before, reached = m:at(0, 0), e:query()
-                s:wait(e)
-                local copy = gpu.mat(64, 64, "u8")
-                gpu.copy(copy, m, {stream = s})
-                print(before, reached, (copy:at(63, 63)), e:query())]], first, second))
+            assert.equal("false\t2\ttrue", say("go"))
+            finish()
         end)
 
         it("orders this process behind another", function()

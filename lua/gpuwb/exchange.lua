@@ -305,9 +305,9 @@ local taken = setmetatable({}, {__mode = "k"})      -- cdata whose tensor was co
 -- Whether a pointer is to the versioned struct, by its C type; nil: the type does not say.
 local function is_versioned(ptr)
     local name = tostring(ffi.typeof(ptr))
-    if ffi.istype(versioned_pointer, ptr) or name:find("DLManagedTensorVersioned *", 1, true) then
+    if ffi.istype(versioned_pointer, ptr) or name:find("DLManagedTensorVersioned %*>$") then
         return true
-    elseif ffi.istype(plain_pointer, ptr) or name:find("DLManagedTensor *", 1, true) then
+    elseif ffi.istype(plain_pointer, ptr) or name:find("DLManagedTensor %*>$") then
         return false
     end
     return nil
