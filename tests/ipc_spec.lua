@@ -2,6 +2,7 @@
 -- Mats and events between processes: this one and children of its own, on every device at hand.
 local gpu = require "gpuwb"
 local helper = require "tests.helper"
+local kernels = require "tests.kernels"
 local raises = helper.raises
 
 local function collect()
@@ -223,6 +224,13 @@ helper.each_device(function(name)
                     m:close() e:close() other:close()]], gpu.mat(64, 64, "u8", {shared = true}):ipc_handle()))
             end)
         end
+
+        it("is what scripts/interop_ipc.lua shows", function()
+            if fake and name ~= "host" or not kernels.compiler_at_hand() then return pending("needs a compiler and the driver's events") end
+            local out, status = helper.run(helper.command() .. " --device " .. name .. " scripts/interop_ipc.lua")
+            assert.equal(name .. "\t10\t245\n", out)
+            assert.equal(0, status)
+        end)
 
         it("alone has a handle", function()
             local m = gpu.mat(3, 3, "u8")

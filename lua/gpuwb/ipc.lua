@@ -6,13 +6,13 @@
 --     m:fill(4)
 --     gpu.default_stream():record(done)
 --     local peer = io.popen("gpuwb -e 'local m, done = gpu.from_ipc(io.read()), gpu.event_from_ipc(io.read()) "
---         .. "gpu.default_stream():wait(done) assert(m:at(0, 0) == 4) m:fill(5) gpu.synchronize()'", "w")
+--         .. "m:record_stream(gpu.default_stream():wait(done)) assert(m:at(0, 0) == 4) m:fill(5) gpu.synchronize()'", "w")
 --     peer:write(m:ipc_handle(), "\n", done:ipc_handle(), "\n")
 --     peer:close()
 --     assert(m:at(639, 479) == 5)
 --
 -- The process that made a mat or event keeps it until the others have closed theirs (cuda) or opened it (host). Work of different processes is
--- ordered by events alone. The memory is the same for all: on the host an anonymous file, on cuda what cuIpcOpenMemHandle opens, also for other
+-- ordered by events alone: a stream waits for one, and m:record_stream(s) makes gpuwb's other work on m wait for that stream. The memory is the same for all: on the host an anonymous file, on cuda what cuIpcOpenMemHandle opens, also for other
 -- libraries (m:ipc_handle{raw = true}).
 local ffi = require "ffi"
 local core = require "gpuwb.core"
