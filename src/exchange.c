@@ -27,7 +27,8 @@ static const gwb_dl_type types[GWB_TYPES] = {
 static void pin(uintptr_t function)
 {
     Dl_info info;
-    void *library = function && dladdr((void *)function, &info) && info.dli_fname ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
+    const bool found = function && dladdr((void *)function, &info) && info.dli_fname;
+    void *library = found ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
     if (library)
         dlclose(library);
 }
@@ -91,8 +92,9 @@ static int check_planes(const gwb_mat *const *planes, int count, int64_t *distan
         if (i == 1 && m->data)
             *distance = m->data - first->data;
         if (m->data && (*distance <= 0 || m->data - first->data != i * *distance))
-            return gwb_fail(GWB_SHAPE, "plane %d begins %" PRId64 " bytes from plane 1, where even distances want %" PRId64 " and more than 0; a tensor's "
-                            "planes lie one behind the other, so copy them, or export them one by one", i + 1, (int64_t)(m->data - first->data), i * *distance);
+            return gwb_fail(GWB_SHAPE, "plane %d begins %" PRId64 " bytes from plane 1, where even distances want %" PRId64 " and more than 0; a "
+                            "tensor's planes lie one behind the other, so copy them, or export them one by one", i + 1,
+                            (int64_t)(m->data - first->data), i * *distance);
     }
     return 0;
 }
@@ -161,8 +163,8 @@ int gwb_dlpack_export(void **managed, const gwb_mat *const *planes, int count, i
 static int bad_stride(int dimension, const gwb_array *a, int64_t wanted, const char *more, int size, int unit)
 {
     const char *count = unit > 1 ? "elements" : "bytes";
-    return gwb_fail(GWB_SHAPE, "dimension %d of %" PRId64 " has a stride of %" PRId64 " %s; wanted %" PRId64 "%s (elements have %d bytes): a mat's rows run "
-                    "forward and its pixels lie tight, so make the array contiguous first", dimension, a->shape[dimension], a->strides[dimension] / unit,
+    return gwb_fail(GWB_SHAPE, "dimension %d of %" PRId64 " has a stride of %" PRId64 " %s; wanted %" PRId64 "%s (elements have %d bytes): a mat's "
+                    "rows run forward and its pixels lie tight, so make the array contiguous first", dimension, a->shape[dimension], a->strides[dimension] / unit,
                     count, wanted / unit, more, size);
 }
 
@@ -199,7 +201,8 @@ static int wrap_array(gwb_mat *const *mats, int *count, const gwb_array *a, int 
         if (height > 1 && a->strides[y] < row)
             return bad_stride(y, a, row, " or more", size, unit);
         if (height > 1 && a->strides[y] % size)
-            return gwb_fail(GWB_SHAPE, "dimension %d has a stride of %" PRId64 " bytes; wanted a multiple of the %d bytes of an element", y, a->strides[y], size);
+            return gwb_fail(GWB_SHAPE, "dimension %d has a stride of %" PRId64 " bytes; wanted a multiple of the %d bytes of an element", y,
+                            a->strides[y], size);
         step = height > 1 ? a->strides[y] : row;
     }
     if (__builtin_mul_overflow(step, height, &distance))
@@ -255,8 +258,8 @@ static int read_type(gwb_dl_type t, int *type)
     for (*type = 0; *type < GWB_TYPES; ++*type)
         if (types[*type].code == t.code && types[*type].bits == t.bits && t.lanes == 1)
             return 0;
-    return gwb_fail(GWB_UNSUPPORTED, "dtype code %u (%s), %u bits, %u lanes is no element type of a mat; wanted int or uint of 8, 16 or 32 bits, or float of "
-                    "16, 32 or 64 bits, with 1 lane%s", t.code, t.code < sizeof names / sizeof *names ? names[t.code] : "unknown", t.bits, t.lanes,
+    return gwb_fail(GWB_UNSUPPORTED, "dtype code %u (%s), %u bits, %u lanes is no element type of a mat; wanted int or uint of 8, 16 or 32 bits, or "
+                    "float of 16, 32 or 64 bits, with 1 lane%s", t.code, t.code < sizeof names / sizeof *names ? names[t.code] : "unknown", t.bits, t.lanes,
                     t.code == 6 ? "; view it as uint8" : "");
 }
 
@@ -267,8 +270,8 @@ static int read_device(gwb_dl_device d, int *device)
     if (d.device_type == DL_CPU)
         return 0;
     if (d.device_type != DL_CUDA && d.device_type != DL_CUDA_HOST && d.device_type != DL_CUDA_MANAGED)
-        return gwb_fail(GWB_UNSUPPORTED, "device type %d is not one of 1 (host memory), 2 (CUDA), 3 (page-locked) and 13 (managed); copy the tensor to one of "
-                        "these first", d.device_type);
+        return gwb_fail(GWB_UNSUPPORTED, "device type %d is not one of 1 (host memory), 2 (CUDA), 3 (page-locked) and 13 (managed); copy the tensor to "
+                        "one of these first", d.device_type);
     if (gwb_device_count() < 2 || (d.device_type == DL_CUDA && (d.device_id < 0 || *device >= gwb_device_count())))
         return gwb_fail(GWB_NO_DEVICE, "the tensor lies on device type %d number %d, and there are %d cuda devices here%s%s", d.device_type, d.device_id,
                         gwb_device_count() - 1, gwb_cuda_absent() ? ": " : "", gwb_cuda_absent() ? gwb_cuda_absent() : "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Mats and events between processes of one machine. A handle is a line of text: what it is, the device, who made it, and how it lies in the shared memory.
+// Mats and events between processes of one machine. A handle is a line of text: what it is, the device, who made it, and how it lies in that memory.
 #include "mat.h"
 #include "stream.h"
 
@@ -114,15 +114,15 @@ int gwb_mat_ipc_handle(const gwb_mat *m, char *text, int64_t size)
         return rc;
     const shared *s = shared_of(m);
     if (!s && !gwb_mat_empty(m))
-        return gwb_fail(GWB_UNSUPPORTED, "the mat's memory cannot be opened by other processes; make it by gpu.mat(w, h, type, {shared = true}), or copy it "
-                        "to one");
+        return gwb_fail(GWB_UNSUPPORTED, "the mat's memory cannot be opened by other processes; make it by gpu.mat(w, h, type, {shared = true}), "
+                        "or copy it to one");
     rc = gwb_ipc_identify(m->device, device, (int64_t)sizeof device);
     if (rc >= 0)
         rc = gwb_mat_wait(m, 1);
     if (rc < 0)
         return rc;
-    const int written = snprintf(text, (size_t)size, "gpuwb1:mat:%s:%" PRIx64 ":%" PRIx64 ":%" PRId64 ":%" PRId64 ":%" PRId64 ":%dx%d:%s:%d:%d:%s", device,
-                                 s ? s->maker : 0, s ? s->serial : 0, s ? s->share.bytes : 0, gwb_mat_offset(m), m->step, m->width, m->height,
+    const int written = snprintf(text, (size_t)size, "gpuwb1:mat:%s:%" PRIx64 ":%" PRIx64 ":%" PRId64 ":%" PRId64 ":%" PRId64 ":%dx%d:%s:%d:%d:%s",
+                                 device, s ? s->maker : 0, s ? s->serial : 0, s ? s->share.bytes : 0, gwb_mat_offset(m), m->step, m->width, m->height,
                                  gwb_type_name(m->type), m->channels, (m->flags & GWB_MAT_READONLY) != 0, s ? s->share.text : "-");
     return written < size ? 0 : gwb_fail(GWB_BAD_ARGUMENT, "%" PRId64 " bytes are too few for a handle of %d", size, written + 1);
 }
@@ -150,7 +150,8 @@ static int find_device(parsed *h)
             h->wrap.device = i;
     }
     if (h->wrap.device < 0)
-        return gwb_fail(GWB_NO_DEVICE, "the memory lies on the cuda device with the UUID %s, which this process does not see (CUDA_VISIBLE_DEVICES?)", h->device);
+        return gwb_fail(GWB_NO_DEVICE, "the memory lies on the cuda device with the UUID %s, which this process does not see "
+                        "(CUDA_VISIBLE_DEVICES?)", h->device);
     return 0;
 }
 

@@ -12,8 +12,8 @@
 --     assert(m:at(639, 479) == 5)
 --
 -- The process that made a mat or event keeps it until the others have closed theirs (cuda) or opened it (host). Work of different processes is
--- ordered by events alone: a stream waits for one, and m:record_stream(s) makes gpuwb's other work on m wait for that stream. The memory is the same for all: on the host an anonymous file, on cuda what cuIpcOpenMemHandle opens, also for other
--- libraries (m:ipc_handle{raw = true}).
+-- ordered by events alone: a stream waits for one, and m:record_stream(s) makes gpuwb's other work on m wait for that stream. The memory is the same
+-- for all: on the host an anonymous file, on cuda what cuIpcOpenMemHandle opens, also for other libraries (m:ipc_handle{raw = true}).
 local ffi = require "ffi"
 local core = require "gpuwb.core"
 local check = require "gpuwb.check"

@@ -98,7 +98,8 @@ int gwb_cuda_event_join(gwb_event *e, gwb_device *d, const char *text)
     CUevent event = NULL;
     int rc = read_hex(&handle, text);
     if (rc >= 0)
-        rc = gwb_cuda_check(gwb_cuda.IpcOpenEventHandle(&event, handle), "%s: opening an event of another process, which must be alive and hold it", d->info.name);
+        rc = gwb_cuda_check(gwb_cuda.IpcOpenEventHandle(&event, handle), "%s: opening an event of another process, which must be alive and hold it",
+                            d->info.name);
     e->handle = event;
     return rc;
 }

@@ -69,8 +69,8 @@ static int open_file(const char *text, int64_t bytes, bool readonly, int *out)
     snprintf(path, sizeof path, "/proc/%ld/fd/%d", pid, number);
     const int fd = open(path, (readonly ? O_RDONLY : O_RDWR) | O_CLOEXEC);
     if (fd < 0)
-        return gwb_fail(GWB_NO_FILE, "the process %ld does not share this any more (%s: %s): it has ended, closed it, or runs as another user or in another "
-                        "container", pid, path, strerror(errno));
+        return gwb_fail(GWB_NO_FILE, "the process %ld does not share this any more (%s: %s): it has ended, closed it, or runs as another user or in "
+                        "another container", pid, path, strerror(errno));
     const int seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &st) != 0 || (uint64_t)st.st_ino != inode || seals < 0 || !(seals & F_SEAL_SHRINK) || st.st_size < bytes) {
         close(fd);
@@ -205,8 +205,8 @@ static bool is_gone(int32_t pid)
     return state && (state[2] == 'Z' || state[2] == 'X');
 }
 
-// Blocks until recording `number` is reached. A recorder that ends in the middle takes the waiters with it to an error, not to a wait without end: `text` is
-// then filled.
+// Blocks until recording `number` is reached. A recorder that ends in the middle takes the waiters with it to an error, not to a wait without end:
+// `text` is then filled.
 static int wait_for(page *p, uint64_t number, char text[160])
 {
     for (;;) {

@@ -47,7 +47,8 @@ typedef struct job {
 struct CUstream_st { int alive, device; job *first, **last; int pending; struct CUstream_st *next; };
 struct CUevent_st { int alive, device; unsigned flags; point *point; };
 // device -1: page-locked; fd: the file of a whole block of 2 MiB, which other processes can open, else -1; opened: how often it was, if another's
-typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device, context, fd, opened; struct ipc { int pid, fd; size_t bytes; } from; } block;
+typedef struct ipc { int pid, fd; size_t bytes; } ipc;
+typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device, context, fd, opened; ipc from; } block;
 
 static struct CUctx_st contexts[DEVICES] = {{0}, {1}};
 static _Thread_local CUcontext current;
@@ -210,7 +211,7 @@ API cuIpcGetMemHandle(gwb_cuda_ipc *handle, CUdeviceptr memory)
 {
     pthread_mutex_lock(&lock);
     const block *b = find_block((void *)(uintptr_t)memory);
-    const struct ipc from = {getpid(), b ? b->fd : -1, b ? b->bytes : 0};
+    const ipc from = {getpid(), b ? b->fd : -1, b ? b->bytes : 0};
     pthread_mutex_unlock(&lock);
     if (!b || (uintptr_t)b->data != memory || b->fd < 0 || b->opened)
         return INVALID_VALUE;
@@ -220,7 +221,7 @@ API cuIpcGetMemHandle(gwb_cuda_ipc *handle, CUdeviceptr memory)
 }
 API cuIpcOpenMemHandle_v2(CUdeviceptr *memory, gwb_cuda_ipc handle, unsigned int flags)
 {
-    struct ipc from;
+    ipc from;
     char path[64];
     memcpy(&from, &handle, sizeof from);
     if (!current || flags != GWB_CUDA_IPC_PEER_ACCESS || from.pid == getpid() || handle.bytes[63] != 0x5a)
