@@ -533,6 +533,91 @@ describe("with another library", function()
         end)
     end)
 
+    for _, name in ipairs(helper.devices()) do
+        if name ~= "host" then
+            describe("and memory of its own on " .. name, function()
+                local cu, context
+
+                local function check(result) assert.equal(0, result) end
+
+                setup(function()
+                    ffi.cdef [[
+                        int cuDevicePrimaryCtxRetain(void **context, int device);
+                        int cuDevicePrimaryCtxRelease_v2(int device);
+                        int cuCtxSetCurrent(void *context);
+                        int cuMemAlloc_v2(unsigned long long *memory, size_t bytes);
+                        int cuMemAllocManaged(unsigned long long *memory, size_t bytes, unsigned flags);
+                        int cuMemFree_v2(unsigned long long memory);
+                    ]]
+                    cu, context = ffi.load("libcuda.so.1"), ffi.new("void *[1]")
+                    check(cu.cuDevicePrimaryCtxRetain(context, select(2, kind(name))))
+                end)
+                teardown(function() cu.cuDevicePrimaryCtxRelease_v2(select(2, kind(name))) end)
+
+                local function memory(managed)
+                    local p = ffi.new("unsigned long long[1]")
+                    check(cu.cuCtxSetCurrent(context[0]))
+                    if managed then check(cu.cuMemAllocManaged(p, 8192, 1)) else check(cu.cuMemAlloc_v2(p, 8192)) end
+                    check(cu.cuCtxSetCurrent(nil))
+                    return ffi.cast("void *", ffi.cast("uintptr_t", p[0]))
+                end
+
+                local function free(p)
+                    gpu.synchronize(name)
+                    check(cu.cuCtxSetCurrent(context[0]))
+                    check(cu.cuMemFree_v2(ffi.cast("uintptr_t", p)))
+                    check(cu.cuCtxSetCurrent(nil))
+                end
+
+                it("keeps it until the work on it is done", function()
+                    local p, before, s = memory(), lib.test_deleted(), gpu.stream {device = name}
+                    local t = lib.test_versioned(p, kind(name))
+                    t.dl_tensor.shape[0], t.dl_tensor.shape[1], t.dl_tensor.strides = 64, 64, nil
+                    local m = gpu.from_dlpack(t)
+                    assert.equal(name, m.device)
+                    assert.truthy(tostring(m):find("foreign"))
+                    s:sleep(60)
+                    m:fill(3, {stream = s})
+                    m:close()
+                    gpu.mat(2, 2, "u8"):close()
+                    assert.equal(before, lib.test_deleted())
+                    s:synchronize()
+                    gpu.synchronize()
+                    assert.equal(1, lib.test_deleted() - before)
+                    free(p)
+                end)
+
+                it("refuses a tensor that leaves its allocation", function()
+                    local p, before = memory(), lib.test_deleted()
+                    local t = lib.test_versioned(p, kind(name))
+                    t.dl_tensor.shape[0], t.dl_tensor.shape[1], t.dl_tensor.strides = 2 ^ 20, 2 ^ 20, nil
+                    raises("BAD_ARGUMENT", "the allocation holds", gpu.from_dlpack, t)
+                    t = lib.test_versioned(p, kind(name))
+                    t.dl_tensor.ndim, t.dl_tensor.shape[0], t.dl_tensor.shape[1], t.dl_tensor.shape[2] = 3, 3, 4, 4
+                    t.dl_tensor.strides[0], t.dl_tensor.strides[1], t.dl_tensor.strides[2] = 2 ^ 40, 4, 1
+                    raises("BAD_ARGUMENT", "the allocation holds", gpu.from_dlpack, t, {layout = "chw"})
+                    assert.equal(2, lib.test_deleted() - before)
+                    free(p)
+                end)
+
+                it("knows managed memory as that", function()
+                    local p = memory(true)
+                    local m = gpu.wrap {ptr = p, width = 16, height = 16, type = "u8"}
+                    assert.same({13, 0}, {m:dlpack_device()})
+                    local t = m:dlpack()
+                    assert.same({13, 0}, {t.dl_tensor.device.device_type, t.dl_tensor.device.device_id})
+                    local back = gpu.from_dlpack(t)
+                    assert.equal(m, back)
+                    assert.equal(5, (back:fill(5):at(15, 15)))
+                    assert.equal(m.data, m:cuda_array_interface().data[1])
+                    m:close()
+                    back:close()
+                    free(p)
+                end)
+            end)
+        end
+    end
+
     it("is told of memory of its own when no mat shows it any more", function()
         gpu.on("host", function()
             local bytes = ffi.new("uint8_t[4096]", 5)

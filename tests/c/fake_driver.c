@@ -48,7 +48,7 @@ struct CUstream_st { int alive, device; job *first, **last; int pending; struct 
 struct CUevent_st { int alive, device; unsigned flags; point *point; };
 // device -1: page-locked; fd: the file of a whole block of 2 MiB, which other processes can open, else -1; opened: how often it was, if another's
 typedef struct ipc { int pid, fd; size_t bytes; } ipc;
-typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device, context, fd, opened; ipc from; } block;
+typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device, context, fd, opened; ipc from; bool managed; } block;
 
 static struct CUctx_st contexts[DEVICES] = {{0}, {1}};
 static _Thread_local CUcontext current;
@@ -177,6 +177,13 @@ API cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
     *memory = (uintptr_t)data;
     return result;
 }
+API cuMemAllocManaged(CUdeviceptr *memory, size_t bytes, unsigned int flags)
+{
+    const CUresult result = flags == 1 ? cuMemAlloc_v2(memory, bytes) : INVALID_VALUE;
+    if (result == 0)
+        find_block((void *)(uintptr_t)*memory)->managed = true;
+    return result;
+}
 API cuMemFree_v2(CUdeviceptr memory) { return give((void *)(uintptr_t)memory, false); }
 API cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) { return flags == GWB_CUDA_HOST_PORTABLE ? take(memory, bytes, -1) : INVALID_VALUE; }
 API cuMemFreeHost(void *memory) { return give(memory, true); }
@@ -187,7 +194,7 @@ API cuPointerGetAttributes(unsigned int count, int *attributes, void **values, C
     for (unsigned i = 0; i < count; i++) {
         switch (attributes[i]) {
         case GWB_CUDA_POINTER_MEMORY_TYPE: *(unsigned *)values[i] = !b ? 0 : b->device < 0 ? GWB_CUDA_MEMORY_HOST : GWB_CUDA_MEMORY_DEVICE; break;
-        case GWB_CUDA_POINTER_MANAGED: *(unsigned *)values[i] = 0; break;
+        case GWB_CUDA_POINTER_MANAGED: *(unsigned *)values[i] = b && b->managed; break;
         case GWB_CUDA_POINTER_ORDINAL: *(int *)values[i] = b && b->device > 0 ? b->device : 0; break;
         case GWB_CUDA_POINTER_RANGE_START: *(CUdeviceptr *)values[i] = b ? (uintptr_t)b->data : 0; break;
         case GWB_CUDA_POINTER_RANGE_SIZE: *(size_t *)values[i] = b ? b->bytes : 0; break;
