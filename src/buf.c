@@ -354,6 +354,37 @@ int gwb_buf_create(gwb_buf **out, gwb_device *dev, int64_t bytes, bool pinned, g
     return 0;
 }
 
+gwb_buf *gwb_buf_take_up(const void *pointer, int64_t bytes, int device)
+{
+    const uint8_t *first = pointer;
+    for (gwb_buf **at = &leaving; *at; at = &(*at)->next) {
+        gwb_buf *b = *at;
+        if (b->dev->position != device || !b->base || first < b->base || first + bytes > b->base + b->bytes || b->lost || gwb_buf_idle(b))
+            continue;
+        *at = b->next;
+        b->refs = 1;
+        link_buf(&live, b);
+        return b;
+    }
+    return NULL;
+}
+
+// Work that still runs on a part of the new buffer's bytes, through a record whose mats are gone. Two writes under way can not both be kept as such: the
+// second one then holds up writers alone.
+static int inherit_uses(gwb_buf *b)
+{
+    int rc = 0;
+    for (gwb_buf *old = leaving; old && rc >= 0; old = old->next) {
+        if (old->dev != b->dev || !old->base || old->base >= b->base + b->bytes || b->base >= old->base + old->bytes || gwb_buf_idle(old))
+            continue;
+        if (old->write.queue)
+            rc = gwb_buf_used(b, old->write.queue, old->write.seq, !b->write.queue && b->read_count == 0);
+        for (int i = 0; i < old->read_count && rc >= 0; i++)
+            rc = gwb_buf_used(b, old->reads[i].queue, old->reads[i].seq, false);
+    }
+    return rc;
+}
+
 int gwb_buf_wrap(gwb_buf **out, gwb_device *dev, void *base, int64_t bytes, gwb_owner owner, bool pinned)
 {
     gwb_buf *b = calloc(1, sizeof *b);
@@ -366,6 +397,10 @@ int gwb_buf_wrap(gwb_buf **out, gwb_device *dev, void *base, int64_t bytes, gwb_
     b->refs = 1;
     b->owner = owner;
     b->frame_format = -1;
+    if (base && inherit_uses(b) < 0) {
+        destroy(b);
+        return GWB_OUT_OF_MEMORY;
+    }
     link_buf(&live, b);
     created += owner.key || owner.drop ? bytes : 0;     // what a collection may let go of
     *out = b;

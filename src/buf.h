@@ -84,6 +84,8 @@ void gwb_buf_lose(gwb_device *dev);
 
 // The live buffer of `device` that holds the byte at `pointer` (device -1: any), or NULL.
 gwb_buf *gwb_buf_find(const void *pointer, int device);
+// A foreign buffer without a mat that holds these bytes and whose work still runs, with a reference for the caller; or NULL.
+gwb_buf *gwb_buf_take_up(const void *pointer, int64_t bytes, int device);
 gwb_buf *gwb_buf_first(void);           // the list of live buffers
 
 // Bytes that two footprints of one allocation share.

@@ -206,8 +206,11 @@ int gwb_mat_wrap_owned(gwb_mat *m, const gwb_wrap_params *p, int64_t whole, gwb_
     gwb_lock();
     // memory that mats show already keeps one record of who uses it, or work on it could not be ordered
     gwb_buf *b = empty ? NULL : gwb_buf_find(p->ptr, device);
-    if (b && (uint8_t *)p->ptr + extent <= b->base + b->bytes) {
+    if (b && (uint8_t *)p->ptr + extent <= b->base + b->bytes)
         gwb_buf_retain(b);
+    else
+        b = empty ? NULL : gwb_buf_take_up(p->ptr, extent, device);
+    if (b) {
         rc = owner.key || owner.drop ? gwb_buf_add_owner(b, owner) : 0;
         if (rc < 0)
             gwb_buf_release(b);

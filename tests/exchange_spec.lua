@@ -399,6 +399,24 @@ describe("gpu.from_array_interface over memory of the script", function()
         end)
     end)
 
+    it("is ordered behind work on the same memory whose mats are gone", function()
+        gpu.on("host", function()
+            local bytes, s = ffi.new("uint8_t[8192]"), gpu.stream()
+            local function wrap(first, rows)
+                return gpu.wrap {ptr = bytes + first, width = 64, height = rows, type = "u8", owner = bytes}
+            end
+            for round, place in ipairs {{0, 64}, {640, 20}, {64, 100}, {0, 64}} do     -- the same bytes, a part of them, and more
+                s:sleep(30)
+                wrap(0, 64):fill(round, {stream = s}):close()
+                local again = wrap(place[1], place[2])
+                assert.is_true(again:is_pending())
+                assert.equal(round, (again:at(5, 5)))
+                assert.is_true(s:query())
+                again:close()
+            end
+        end)
+    end)
+
     it("lets a table go that it refused", function()
         local gone = setmetatable({}, {__mode = "k"})
         for _ = 1, 20 do
