@@ -185,7 +185,7 @@ int gwb_dlpack_export(void **managed, const gwb_mat *const *planes, int count, i
 // Shows a DLPack tensor as a mat, or with `planar` a tensor of planes x height x width as a mat each; `mats` has room for four, *count is set. Takes the
 // tensor over in any case: its deleter is called before a failure returns, else by gwb_run_deleters once its memory is no longer used.
 int gwb_dlpack_import(gwb_mat *const *mats, int *count, void *managed, int versioned, int planar);
-void gwb_dlpack_delete(void *managed, int versioned);   // calls the deleter where there is one; NULL is fine
+void gwb_dlpack_delete(void *managed, int versioned);   // calls the deleter where there is one; NULL is fine. One of gpuwb's own counts as never lent
 int gwb_array_wrap(gwb_mat *const *mats, int *count, const gwb_array *array);   // the same of an array described by hand; see gwb_released_owner
 
 // ---- between processes of one machine. Handles are text without line breaks, less than 512 bytes, good as long as the process that gave it holds the object.

@@ -241,11 +241,26 @@ void gwb_buf_release_later(gwb_later *l)
         ;
 }
 
+// A library drops its tensor when it has issued the work on it, not when that is done. So the memory waits for CUDA's legacy default
+// stream, whose operations run behind those of all streams but the ones made not to block.
+static void mark_lent(gwb_buf *b)
+{
+    gwb_device *dev = b->dev->info.cuda ? b->dev : b->holder;
+    gwb_queue *q = dev && !b->lost ? gwb_queue_legacy(dev) : NULL;
+    if (!q)
+        return;
+    q->issued++;    // an operation of its own: asked without one, the stream would not tell of the others
+    if (dev->ops->sleep(q, 0) < 0 || gwb_buf_used(b, q, q->issued, false) < 0)
+        q->issued--;
+}
+
 static void release_later(void)
 {
     gwb_later *l = atomic_exchange(&later, NULL);
     while (l) {
         gwb_later *next = l->next;
+        if (l->buf && l->lent)
+            mark_lent(l->buf);
         if (l->buf)
             gwb_buf_release(l->buf);
         free(l);

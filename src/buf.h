@@ -30,6 +30,7 @@ typedef struct gwb_owner {
 typedef struct gwb_later {
     struct gwb_later *next;
     gwb_buf *buf;           // may be NULL
+    bool lent;              // another library used the memory, on streams that nobody named
 } gwb_later;
 
 enum { GWB_BUF_TRACKS = 8, GWB_BUF_VIEWS = 32 };
@@ -67,7 +68,7 @@ int gwb_buf_wrap(gwb_buf **out, gwb_device *dev, void *base, int64_t bytes, gwb_
 int gwb_buf_add_owner(gwb_buf *b, gwb_owner owner);
 void gwb_buf_retain(gwb_buf *b);
 void gwb_buf_release(gwb_buf *b);       // the last one gives the memory to the pool, with its uses
-// Releases l->buf and frees l, at the next call that makes or counts memory. From any thread, with or without the lock, also from a driver's
+// Releases l->buf and frees l, at the next call that makes or counts memory; lent memory is reused behind what CUDA's legacy default stream holds then. From any thread, with or without the lock, also from a driver's
 // callback.
 void gwb_buf_release_later(gwb_later *l);
 

@@ -120,6 +120,7 @@ struct gwb_device {
     bool is_open;
     unsigned epoch;             // counts resets: what carries an older number is lost
     gwb_queue *default_queue;   // opened on first use
+    gwb_queue *legacy_queue;    // cuda: of CUDA's legacy default stream; opened on first use
     int64_t limit;              // bytes; 0: none
     struct gwb_pool *pool;      // buf.c's
     void *impl;                 // the device's own

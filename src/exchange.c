@@ -63,16 +63,22 @@ typedef struct tensor {
 } tensor;
 
 // The consumer's thread may hold locks of its own, or be the driver's: nothing is done here but to note it.
+static void release(tensor *t, bool lent)
+{
+    t->later.lent = lent;
+    gwb_buf_release_later(&t->later);
+}
+
 static void delete_plain(gwb_dl_managed *self)
 {
     if (self)
-        gwb_buf_release_later(&((tensor *)self->manager_ctx)->later);
+        release(self->manager_ctx, true);
 }
 
 static void delete_versioned(gwb_dl_versioned *self)
 {
     if (self)
-        gwb_buf_release_later(&((tensor *)self->manager_ctx)->later);
+        release(self->manager_ctx, true);
 }
 
 // Sets the even distance of planes in bytes, or says why they are no tensor.
@@ -236,7 +242,11 @@ void gwb_dlpack_delete(void *managed, int versioned)
 {
     gwb_dl_managed *plain = managed;
     gwb_dl_versioned *new = managed;
-    if (managed && versioned && new->deleter)
+    if (managed && versioned && new->deleter == delete_versioned)    // nobody but gpuwb has seen it
+        release(new->manager_ctx, false);
+    else if (managed && !versioned && plain->deleter == delete_plain)
+        release(plain->manager_ctx, false);
+    else if (managed && versioned && new->deleter)
         new->deleter(new);
     else if (managed && !versioned && plain->deleter)
         plain->deleter(plain);

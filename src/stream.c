@@ -50,6 +50,14 @@ gwb_queue *gwb_queue_default(gwb_device *dev)
     return dev->default_queue;
 }
 
+gwb_queue *gwb_queue_legacy(gwb_device *dev)
+{
+    static const gwb_stream_params legacy = {.handle = (void *)1, .foreign = 1};
+    if (!dev->legacy_queue && open_queue(&dev->legacy_queue, dev, &legacy) < 0)
+        return NULL;
+    return dev->legacy_queue;
+}
+
 // Numbers what the queue holds now, work of others included, so that a wait for that number covers it.
 static int number_now(gwb_queue *q)
 {

@@ -511,6 +511,35 @@ describe("with another library", function()
             end)
         end)
 
+        if name ~= "host" then
+            it("has the memory of a tensor that it deleted reused behind the work that it issued", function()
+                local fake = gpu.devices()[1].model:find("^Fake")     -- whose legacy stream waits for no other
+                for _, how in ipairs {"tensor", "interface"} do
+                    for _, s in ipairs {gpu.wrap_stream(1), not fake and gpu.stream() or nil} do
+                        collect()
+                        gpu.synchronize()
+                        gpu.trim()
+                        local m = gpu.mat(333, 77, "u8")
+                        local data, t = m.data, nil
+                        if how == "tensor" then t = m:dlpack {stream = -1} else t = m:cuda_array_interface {stream = -1} end
+                        m:close()
+                        s:sleep(80)         -- the library's work on the memory, of which gpuwb knows nothing
+                        if how == "tensor" then
+                            lib.test_delete_start(ffi.new("void *[1]", {ffi.gc(t, nil)}), 1, 1, 1)
+                            lib.test_delete_join()
+                        end
+                        t = nil
+                        collect()
+                        local other = gpu.mat(333, 77, "u8")
+                        assert.is_false(s:query())
+                        assert.are_not.equal(data, other.data)
+                        gpu.synchronize()
+                        assert.equal(data, gpu.mat(333, 77, "u8").data)
+                    end
+                end
+            end)
+        end
+
         it("has its tensors deleted on other threads, while the script goes on", function()
             local threads, each = 4, 50
             for _, versioned in ipairs {true, false} do

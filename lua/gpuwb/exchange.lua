@@ -84,6 +84,11 @@ local function delete_plain(p)
     C.gwb_dlpack_delete(p, 0)
 end
 
+-- Of a tensor behind an interface: whoever read that may have used the memory, on streams of its own.
+local function delete_lent(p)
+    p.deleter(p)
+end
+
 -- One tensor over mats; owned by the cdata that is returned.
 local function export(op, list, versioned)
     local planes, out = new_sources(), ffi.new("void *[1]")
@@ -153,6 +158,7 @@ end
 
 -- Shape, strides, data and type of a tensor as both array interfaces have them.
 local function describe(p, element)
+    ffi.gc(p, delete_lent)
     local t = p.dl_tensor
     local size = types.size[element]
     local shape, strides, tight, run = {}, {}, true, 1
