@@ -171,7 +171,8 @@ helper.each_device(function(name)
                     round()
                     if i % 10 == 0 then open_files() end
                 end
-                print(open_files() <= files, gpu.device() == "host" or gpu.memory().free >= free - 2^24)]]
+                -- a dead slot of the stack may hold an object
+                print(open_files() <= files + 4, gpu.device() == "host" or gpu.memory().free >= free - 2^24)]]
             assert.equal("true\ttrue\n", child(code, gpu.mat(64, 64, "u8", {shared = true}):ipc_handle(), gpu.event {shared = true}:ipc_handle()))
         end)
 

@@ -14,6 +14,9 @@
 -- Shapes are height, width[, channels]. A stride is in bytes here, but in elements in DLPack. An array interface is a table with an `owner` that
 -- keeps the memory, as long as the table lives or whoever reads its pointer keeps it. A `stream` is the CUDA stream on which the memory is used: a
 -- stream of gpuwb's, 1 (legacy default), 2 (per-thread default) or a CUstream as a cdata pointer.
+--
+-- A library lets go of memory when it has issued its work, not when that is done: on cuda the memory is then reused behind CUDA's legacy default stream,
+-- which runs behind the work of all streams but non-blocking ones. Work on a non-blocking stream that is not gpuwb's is told by m:record_stream.
 local ffi = require "ffi"
 local bit = require "bit"
 local core = require "gpuwb.core"
