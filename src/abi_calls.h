@@ -28,10 +28,14 @@ int gwb_limit(int device, int64_t bytes);       // most bytes for mats; 0: no li
 int gwb_collect_due(void);                      // 1: enough device bytes came up since gwb_collected that a collection pays
 void gwb_collected(void);                       // a collection is done: the count begins anew
 uint64_t gwb_released_owner(void);              // key of a wrapped owner whose memory is no longer used; 0: none. Asked until 0
+int gwb_deleters_due(void);                     // 1: gwb_released_owner found imported memory that is no longer used
+void gwb_run_deleters(void);                    // tells its libraries, on this thread; a deleter may call anything, so not from compiled FFI calls
 
 // ---- mats. Sizes and positions in pixels, steps and offsets in bytes; `type` is a gwb_type, `channels` 1..4. Nothing here waits that does not say so.
 // Memory is not cleared. Where it runs out, or gwb_limit is reached, creation waits for what is kept for reuse, gives it back, then is GWB_OUT_OF_MEMORY.
 int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params);
+// The same in memory that other processes can open, on either device. It does not count as used memory of gwb_memory_get, and is not kept for reuse.
+int gwb_mat_create_shared(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params);
 int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *params);    // foreign memory, which stays its owner's; see gwb_released_owner
 // A view of `width` x `height` pixels from (x, y): the parent's memory and step; keeps the buffer alive.
 int gwb_mat_view(gwb_mat *m, const gwb_mat *parent, int32_t x, int32_t y, int32_t width, int32_t height);
@@ -49,6 +53,7 @@ int gwb_mat_wait(const gwb_mat *m, int for_write);      // waits for the work th
 int gwb_mat_pending(const gwb_mat *m);          // 1: work that uses m's buffer is not done yet
 // Tells the ordering that `stream` is used outside gpuwb to read (or write) m from here on: later operations wait for what it holds now.
 int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *stream, int write);
+int gwb_mat_ready(const gwb_mat *m, const gwb_stream *stream);  // later work of `stream`, of any device, runs after all that uses m now; NULL: waits for that
 int gwb_mat_at(const gwb_mat *m, int32_t x, int32_t y, double *values);     // waits; `channels` values
 int gwb_mat_declare(const gwb_mat *frame, int format, int32_t width, int32_t height);   // a packed frame of that format begins at `frame`: rule P4 then knows its planes
 
@@ -70,6 +75,7 @@ void gwb_graph_update(gwb_graph *graph, gwb_graph *newer);      // exchanges wha
 void gwb_graph_close(gwb_graph *graph); // NULL is fine; work under way goes on
 int gwb_graph_size(const gwb_graph *graph, int *allocations);   // operations; sets the allocations that they use
 int gwb_event_create(gwb_event *e, int timing);
+int gwb_event_create_shared(gwb_event *e, int device);  // one of that device that other processes can open; keeps no time
 void gwb_event_close(gwb_event *e);
 int gwb_event_record(gwb_event *e, const gwb_stream *s);        // reached when all that s holds now is done
 int gwb_event_synchronize(const gwb_event *e);  // waits
@@ -176,3 +182,24 @@ int gwb_kernel_launch(gwb_kernel *kernel, int function, const gwb_kernel_call *c
 // A number for each channel into out[channels]; `what` is a gwb_reduction. Summed in double in an order that is the same on every device. Waits.
 int gwb_reduce(const gwb_mat *m, int what, double *out, const gwb_stream *stream);
 int64_t gwb_mat_shared(const gwb_mat *a, const gwb_mat *b);     // bytes of pixels that both show
+
+// ---- exchange with other libraries. Nothing here waits.
+// How DLPack calls the memory that m lies in, asked of the driver: 1 host, 2 a cuda device (with its number), 3 page-locked, 13 managed.
+int gwb_mat_dl_device(const gwb_mat *m, gwb_dl_device *device);
+// A gwb_dl_versioned (versioned 1) or gwb_dl_managed (0) over one mat, as height x width or height x width x channels, or over up to four mats of one
+// channel and one shape that lie in one buffer at even distances, as count x height x width. It holds the memory until its deleter is called: once, on
+// any thread. GWB_READ_ONLY for read-only memory in the old struct, which cannot say so.
+int gwb_dlpack_export(void **managed, const gwb_mat *const *planes, int count, int versioned);
+// Shows a DLPack tensor as a mat, or with `planar` a tensor of planes x height x width as a mat each; `mats` has room for four, *count is set. Takes the
+// tensor over in any case: its deleter is called before a failure returns, else by gwb_run_deleters once its memory is no longer used.
+int gwb_dlpack_import(gwb_mat *const *mats, int *count, void *managed, int versioned, int planar);
+void gwb_dlpack_delete(void *managed, int versioned);   // calls the deleter where there is one; NULL is fine. One of gpuwb's own counts as never lent
+int gwb_array_wrap(gwb_mat *const *mats, int *count, const gwb_array *array);   // the same of an array described by hand; see gwb_released_owner
+
+// ---- between processes of one machine. Handles are text without line breaks, less than 512 bytes, good as long as the process that gave it holds the object.
+// Waits for the work that uses m, so that whoever opens the handle finds it done; work after that is ordered by shared events alone.
+int gwb_mat_ipc_handle(const gwb_mat *m, char *text, int64_t size);
+int gwb_mat_ipc_open(gwb_mat *m, const char *handle);   // GWB_NO_FILE where its process is gone; a view where this process has the memory already
+int gwb_event_ipc_handle(const gwb_event *e, char *text, int64_t size);
+int gwb_event_ipc_open(gwb_event *e, const char *handle);       // waits and queries are for the newest recording at the time of the call, in whatever process
+int gwb_ipc_identify(int device, char *text, int64_t size);     // how handles name a device: "host", or the UUID in hex

@@ -21,7 +21,8 @@ enum {
     GWB_MAT_READONLY = 1,       // no operation may write through this mat
     GWB_MAT_VIEW = 2,           // shows a part of another mat's buffer
     GWB_MAT_PINNED = 4,         // page-locked host memory, which a cuda device reads and writes by itself
-    GWB_MAT_FOREIGN = 8         // memory of another library
+    GWB_MAT_FOREIGN = 8,        // memory of another library
+    GWB_MAT_SHARED = 16         // memory that another process can open, or did make
 };
 
 typedef struct gwb_buf gwb_buf;         // counted storage
@@ -66,7 +67,7 @@ typedef struct gwb_event {
     int32_t timing;     // 1: keeps the time it was reached
     int32_t recorded;   // 1: has been recorded
     uint32_t epoch;     // how often the device had been reset then
-    int32_t pad;
+    int32_t shared;     // 1: other processes can open it; keeps no time
     void *handle;       // CUevent on cuda; an opaque pointer on the host device
 } gwb_event;
 
@@ -89,6 +90,56 @@ typedef struct gwb_wrap_params {
     int32_t readonly;   // 1: no operation may write
     uint64_t owner;     // key of the owner, given back by gwb_released_owner when the memory is no longer used; 0: none
 } gwb_wrap_params;
+
+// A tensor of another library, to be shown as one mat or as one mat a plane.
+typedef struct gwb_array {
+    void *ptr;          // first element
+    int64_t shape[4];   // elements in each dimension, the outermost first
+    int64_t strides[4]; // bytes from one element to the next in each dimension
+    int32_t ndim;       // dimensions: 1 width, 2 height x width, 3 height x width x channels or, with `planar`, planes x height x width
+    int32_t compact;    // 1: strides do not count, elements lie tight in row-major order
+    int32_t type;       // gwb_type
+    int32_t device;     // position in the list of devices; -1: asked of the driver
+    int32_t readonly;   // 1: no operation may write
+    int32_t planar;     // 1: the outermost of three dimensions counts planes
+    uint64_t owner;     // as in gwb_wrap_params
+} gwb_array;
+
+// DLPack's structs, laid out and named as in its dlpack.h.
+typedef struct gwb_dl_device {
+    int32_t device_type;    // 1 CPU, 2 CUDA, 3 page-locked host memory, 13 managed memory
+    int32_t device_id;      // as CUDA counts; 0 for all but type 2
+} gwb_dl_device;
+typedef struct gwb_dl_type {
+    uint8_t code;           // 0 signed, 1 unsigned, 2 float
+    uint8_t bits;           // of an element
+    uint16_t lanes;         // 1
+} gwb_dl_type;
+typedef struct gwb_dl_version {
+    uint32_t major;
+    uint32_t minor;
+} gwb_dl_version;
+typedef struct gwb_dl_tensor {
+    void *data;             // the first element is byte_offset behind it
+    gwb_dl_device device;
+    int32_t ndim;
+    gwb_dl_type dtype;
+    int64_t *shape;         // elements
+    int64_t *strides;       // elements; NULL: tight, row-major
+    uint64_t byte_offset;
+} gwb_dl_tensor;
+typedef struct gwb_dl_managed {             // DLManagedTensor
+    gwb_dl_tensor dl_tensor;
+    void *manager_ctx;
+    void (*deleter)(struct gwb_dl_managed *self);       // NULL: nothing is to be released
+} gwb_dl_managed;
+typedef struct gwb_dl_versioned {           // DLManagedTensorVersioned
+    gwb_dl_version version; // of another major version nothing but `deleter` may be touched
+    void *manager_ctx;
+    void (*deleter)(struct gwb_dl_versioned *self);
+    uint64_t flags;         // 1 read-only, 2 a copy
+    gwb_dl_tensor dl_tensor;
+} gwb_dl_versioned;
 
 typedef struct gwb_stream_params {
     void *handle;       // a foreign CUstream, never destroyed here

@@ -5,6 +5,7 @@
 #include "stream.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,8 @@ struct gwb_pool {
 
 static gwb_buf *live;           // every buffer that a mat holds
 static gwb_buf *leaving;        // foreign buffers without a mat, whose work may still run
+static gwb_buf *dropping;       // of these, the ones whose work is done and whose owner waits for a call
+static _Atomic(gwb_later *) later;      // references given up on other threads
 static int64_t created;         // bytes since the last collection
 static int64_t after_collect;   // bytes in use then
 
@@ -231,11 +234,46 @@ static void destroy(gwb_buf *b)
     free(b);
 }
 
+void gwb_buf_release_later(gwb_later *l)
+{
+    l->next = atomic_load(&later);
+    while (!atomic_compare_exchange_weak(&later, &l->next, l))
+        ;
+}
+
+// A library drops its tensor when it has issued the work on it, not when that is done. So the memory waits for CUDA's legacy default
+// stream, whose operations run behind those of all streams but the ones made not to block.
+static void mark_lent(gwb_buf *b)
+{
+    gwb_device *dev = b->dev->info.cuda ? b->dev : b->holder;
+    gwb_queue *q = dev && !b->lost ? gwb_queue_legacy(dev) : NULL;
+    if (!q)
+        return;
+    q->issued++;    // an operation of its own: asked without one, the stream would not tell of the others
+    if (dev->ops->sleep(q, 0) < 0 || gwb_buf_used(b, q, q->issued, false) < 0)
+        q->issued--;
+}
+
+static void release_later(void)
+{
+    gwb_later *l = atomic_exchange(&later, NULL);
+    while (l) {
+        gwb_later *next = l->next;
+        if (l->buf && l->lent)
+            mark_lent(l->buf);
+        if (l->buf)
+            gwb_buf_release(l->buf);
+        free(l);
+        l = next;
+    }
+}
+
 // Gives idle cached blocks back to the device; with `wait`, those too whose work still runs.
 static int64_t trim(gwb_device *dev, bool wait)
 {
     struct gwb_pool *pool = pool_of(dev);
     int64_t given = 0;
+    release_later();
     if (!pool)
         return 0;
     for (gwb_buf **at = &pool->free; *at;) {
@@ -288,6 +326,7 @@ int gwb_buf_create(gwb_buf **out, gwb_device *dev, int64_t bytes, bool pinned, g
     struct gwb_pool *pool = pool_of(dev);
     if (!pool)
         return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
+    release_later();
     int64_t room = room_for(dev, bytes);
     gwb_buf *b = take_cached(pool, room, pinned, queue);
     if (!b) {
@@ -330,7 +369,38 @@ int gwb_buf_create(gwb_buf **out, gwb_device *dev, int64_t bytes, bool pinned, g
     return 0;
 }
 
-int gwb_buf_wrap(gwb_buf **out, gwb_device *dev, void *base, int64_t bytes, uint64_t owner, bool pinned)
+gwb_buf *gwb_buf_take_up(const void *pointer, int64_t bytes, int device)
+{
+    const uint8_t *first = pointer;
+    for (gwb_buf **at = &leaving; *at; at = &(*at)->next) {
+        gwb_buf *b = *at;
+        if (b->dev->position != device || !b->base || first < b->base || first + bytes > b->base + b->bytes || b->lost || gwb_buf_idle(b))
+            continue;
+        *at = b->next;
+        b->refs = 1;
+        link_buf(&live, b);
+        return b;
+    }
+    return NULL;
+}
+
+// Work that still runs on a part of the new buffer's bytes, through a record whose mats are gone. Two writes under way can not both be kept as such: the
+// second one then holds up writers alone.
+static int inherit_uses(gwb_buf *b)
+{
+    int rc = 0;
+    for (gwb_buf *old = leaving; old && rc >= 0; old = old->next) {
+        if (old->dev != b->dev || !old->base || old->base >= b->base + b->bytes || b->base >= old->base + old->bytes || gwb_buf_idle(old))
+            continue;
+        if (old->write.queue)
+            rc = gwb_buf_used(b, old->write.queue, old->write.seq, !b->write.queue && b->read_count == 0);
+        for (int i = 0; i < old->read_count && rc >= 0; i++)
+            rc = gwb_buf_used(b, old->reads[i].queue, old->reads[i].seq, false);
+    }
+    return rc;
+}
+
+int gwb_buf_wrap(gwb_buf **out, gwb_device *dev, void *base, int64_t bytes, gwb_owner owner, bool pinned)
 {
     gwb_buf *b = calloc(1, sizeof *b);
     if (!b)
@@ -342,12 +412,17 @@ int gwb_buf_wrap(gwb_buf **out, gwb_device *dev, void *base, int64_t bytes, uint
     b->refs = 1;
     b->owner = owner;
     b->frame_format = -1;
+    if (base && inherit_uses(b) < 0) {
+        destroy(b);
+        return GWB_OUT_OF_MEMORY;
+    }
     link_buf(&live, b);
+    created += owner.key || owner.drop ? bytes : 0;     // what a collection may let go of
     *out = b;
     return 0;
 }
 
-int gwb_buf_add_owner(gwb_buf *b, uint64_t owner)
+int gwb_buf_add_owner(gwb_buf *b, gwb_owner owner)
 {
     gwb_buf *anchor = calloc(1, sizeof *anchor);
     if (!anchor)
@@ -391,29 +466,67 @@ void gwb_buf_release(gwb_buf *b)
         POISON(b->base, gwb_buf_idle(b) ? b->room : 0);
 }
 
+// Takes a foreign buffer whose work is done off the list; its further owners come next.
+static gwb_buf *take_leaving(gwb_buf **at)
+{
+    gwb_buf *b = *at;
+    *at = b->next;
+    if (b->also) {
+        gwb_buf **end = &b->also;
+        while (*end)
+            end = &(*end)->next;
+        *end = *at;
+        *at = b->also;
+        b->also = NULL;
+    }
+    return b;
+}
+
 uint64_t gwb_released_owner(void)
 {
     uint64_t owner = 0;
     gwb_lock();
-    for (gwb_buf **at = &leaving; *at && !owner; at = &(*at)->next) {
-        gwb_buf *b = *at;
-        if (!gwb_buf_idle(b))
+    release_later();
+    for (gwb_buf **at = &leaving; *at && !owner;) {
+        if (!gwb_buf_idle(*at)) {
+            at = &(*at)->next;
             continue;
-        owner = b->owner;
-        *at = b->next;
-        if (b->also) {      // its further owners come next
-            gwb_buf **end = &b->also;
-            while (*end)
-                end = &(*end)->next;
-            *end = *at;
-            *at = b->also;
         }
+        gwb_buf *b = take_leaving(at);
+        if (b->owner.drop) {
+            b->next = dropping;
+            dropping = b;
+            continue;
+        }
+        owner = b->owner.key;
         destroy(b);
-        if (!*at)
-            break;
     }
     gwb_unlock();
     return owner;
+}
+
+int gwb_deleters_due(void)
+{
+    gwb_lock();
+    const int due = dropping != NULL;
+    gwb_unlock();
+    return due;
+}
+
+void gwb_run_deleters(void)
+{
+    gwb_lock();
+    gwb_buf *list = dropping;
+    dropping = NULL;
+    gwb_unlock();
+    while (list) {
+        gwb_buf *b = list;
+        list = b->next;
+        b->owner.drop(b->owner.arg);
+        gwb_lock();
+        destroy(b);
+        gwb_unlock();
+    }
 }
 
 // ---- a device that is reset
@@ -481,6 +594,7 @@ int gwb_memory_get(int device, gwb_memory *memory)
     if (!dev)
         return GWB_NO_DEVICE;
     gwb_lock();
+    release_later();
     struct gwb_pool *pool = pool_of(dev);
     *memory = (gwb_memory){.limit = dev->limit};
     if (pool)
@@ -528,6 +642,7 @@ int gwb_collect_due(void)
 void gwb_collected(void)
 {
     gwb_lock();
+    release_later();
     created = 0;
     after_collect = 0;
     for (const gwb_buf *b = live; b; b = b->next)

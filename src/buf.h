@@ -19,6 +19,20 @@ typedef struct gwb_footprint {
     int64_t rows;
 } gwb_footprint;
 
+// Who is told that foreign memory is no longer used: gwb_released_owner gives the key, or gwb_run_deleters calls drop(arg). All zero: nobody.
+typedef struct gwb_owner {
+    uint64_t key;
+    void (*drop)(void *arg);    // of another library, so called without gwb_lock
+    void *arg;
+} gwb_owner;
+
+// A reference that was given up on a thread which may not take gwb_lock. The first member of a block of malloc.
+typedef struct gwb_later {
+    struct gwb_later *next;
+    gwb_buf *buf;           // may be NULL
+    bool lent;              // another library used the memory, on streams that nobody named
+} gwb_later;
+
 enum { GWB_BUF_TRACKS = 8, GWB_BUF_VIEWS = 32 };
 
 struct gwb_buf {
@@ -28,7 +42,7 @@ struct gwb_buf {
     int64_t room;           // that were allocated
     uint32_t flags;         // GWB_MAT_PINNED, GWB_MAT_FOREIGN
     int refs;
-    uint64_t owner;         // foreign memory: the owner's key
+    gwb_owner owner;        // of foreign memory
     gwb_buf *also;          // further owners of it: a chain of buffers without memory
     gwb_device *holder;     // own page-locked memory: the device whose context it came from
     bool lost;              // the device was reset: there is no memory any more
@@ -49,11 +63,14 @@ struct gwb_buf {
 // New storage of `bytes` (at least 1), on `dev`; pinned: page-locked host memory. `queue` may use it at once, others once earlier work is done.
 // The buffer has one reference, the caller's. GWB_OUT_OF_MEMORY after the pool was emptied; GWB_LIMIT where gwb_limit says so.
 int gwb_buf_create(gwb_buf **out, gwb_device *dev, int64_t bytes, bool pinned, gwb_queue *queue);
-int gwb_buf_wrap(gwb_buf **out, gwb_device *dev, void *base, int64_t bytes, uint64_t owner, bool pinned);
+int gwb_buf_wrap(gwb_buf **out, gwb_device *dev, void *base, int64_t bytes, gwb_owner owner, bool pinned);
 // Notes one more owner of memory that `b` shows; it is given back when b's memory is no longer used.
-int gwb_buf_add_owner(gwb_buf *b, uint64_t owner);
+int gwb_buf_add_owner(gwb_buf *b, gwb_owner owner);
 void gwb_buf_retain(gwb_buf *b);
 void gwb_buf_release(gwb_buf *b);       // the last one gives the memory to the pool, with its uses
+// Releases l->buf and frees l, at the next call that makes or counts memory; lent memory is reused behind what CUDA's legacy default stream holds then. From any thread, with or without the lock, also from a driver's
+// callback.
+void gwb_buf_release_later(gwb_later *l);
 
 // Records that operation `seq` of `q` (its newest) reads or writes the buffer.
 int gwb_buf_used(gwb_buf *b, gwb_queue *q, uint64_t seq, bool write);
@@ -68,6 +85,8 @@ void gwb_buf_lose(gwb_device *dev);
 
 // The live buffer of `device` that holds the byte at `pointer` (device -1: any), or NULL.
 gwb_buf *gwb_buf_find(const void *pointer, int device);
+// A foreign buffer without a mat that holds these bytes and whose work still runs, with a reference for the caller; or NULL.
+gwb_buf *gwb_buf_take_up(const void *pointer, int64_t bytes, int device);
 gwb_buf *gwb_buf_first(void);           // the list of live buffers
 
 // Bytes that two footprints of one allocation share.

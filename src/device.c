@@ -176,6 +176,10 @@ int gwb_reset(int device)
         d->default_queue = NULL;
         if (q)
             gwb_queue_release(q);
+        q = d->legacy_queue;
+        d->legacy_queue = NULL;
+        if (q)
+            gwb_queue_release(q);
         d->epoch++;
         d->ops->reset(d);
         d->is_open = false;

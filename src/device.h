@@ -45,6 +45,16 @@ typedef struct gwb_kernel_run {
     uint32_t shared;            // bytes of dynamic shared memory
 } gwb_kernel_run;
 
+// Memory that other processes can open, here or from another process, by a text without blanks or colons.
+enum { GWB_SHARE_TEXT = 160 };
+typedef struct gwb_share {
+    void *memory;
+    int64_t bytes;
+    int fd;                     // host: the file behind it
+    bool opened;                // another process made it
+    char text[GWB_SHARE_TEXT];
+} gwb_share;
+
 // The heart of a stream. Counted: streams and the use records of buffers hold references. Sequence numbers count its operations from 1.
 struct gwb_queue {
     gwb_device *dev;
@@ -98,6 +108,13 @@ typedef struct gwb_device_ops {
     void (*record_replace)(gwb_device *d, void *old, void *recorded);   // `recorded` takes over what serves it of `old`, which it is launched in place of
     void (*record_close)(gwb_device *d, void *recorded, bool lost); // what is under way goes on; lost: the device was reset since it was recorded
 
+    int (*share_create)(gwb_device *d, gwb_share *s);               // new memory of at least s->bytes; fills the rest
+    int (*share_open)(gwb_device *d, gwb_share *s, bool readonly);  // the memory of s->text, which must hold s->bytes
+    void (*share_close)(gwb_device *d, gwb_share *s);               // nothing here uses it any more
+    int (*event_share)(const gwb_event *e, char text[GWB_SHARE_TEXT]);      // of an event that was opened with e->shared
+    int (*event_join)(gwb_event *e, gwb_device *d, const char *text);       // sets handle: an event that another process made
+    int (*identify)(gwb_device *d, char text[GWB_SHARE_TEXT]);      // a name that means the same device in each process of this machine
+
     int (*kernel_open)(gwb_device *d, const gwb_kernel_job *job, void **module);    // compiles or takes from the cache, without gwb_lock; waits
     void (*kernel_close)(gwb_device *d, void *module, bool lost);   // nothing runs in it any more; lost: the device was reset since it was opened
     int (*kernel_launch)(gwb_queue *q, const gwb_kernel_run *run);  // enqueues
@@ -112,6 +129,7 @@ struct gwb_device {
     bool is_open;
     unsigned epoch;             // counts resets: what carries an older number is lost
     gwb_queue *default_queue;   // opened on first use
+    gwb_queue *legacy_queue;    // cuda: of CUDA's legacy default stream; opened on first use
     int64_t limit;              // bytes; 0: none
     struct gwb_pool *pool;      // buf.c's
     void *impl;                 // the device's own
@@ -139,6 +157,8 @@ extern const gwb_device_ops gwb_cuda_ops;       // gwb_device.info.index is the 
 // It belongs to the context of *holder.
 int gwb_cuda_pinned_alloc(int64_t bytes, void **out, gwb_device **holder);
 void gwb_cuda_pinned_release(void *memory, gwb_device *holder);
+// 1 where the pointer is managed memory, which moves between the host and the devices.
+int gwb_cuda_managed(const void *pointer);
 // Whose memory a pointer is: sets a position in the list of devices, GWB_SPACE_PINNED or GWB_SPACE_PAGEABLE, and 1 where the allocation's range is known.
 int gwb_cuda_pointer(const void *pointer, int *space, const uint8_t **first, int64_t *bytes);
 

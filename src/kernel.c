@@ -96,7 +96,7 @@ static int load_again(gwb_kernel *k)
     gwb_lock();
     gwb_buf *uses = NULL;
     if (rc >= 0)
-        rc = gwb_buf_wrap(&uses, k->dev, NULL, 0, 0, false);
+        rc = gwb_buf_wrap(&uses, k->dev, NULL, 0, (gwb_owner){0}, false);
     if (rc >= 0) {
         gwb_buf_release(k->uses);
         k->uses = uses;
@@ -149,7 +149,7 @@ int gwb_kernel_create(gwb_kernel **out, const gwb_kernel_params *params)
     gwb_lock();
     sweep();
     if (rc >= 0)
-        rc = gwb_buf_wrap(&k->uses, dev, NULL, 0, 0, false);
+        rc = gwb_buf_wrap(&k->uses, dev, NULL, 0, (gwb_owner){0}, false);
     if (rc < 0)
         unload(k);
     else

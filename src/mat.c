@@ -44,6 +44,10 @@ int64_t gwb_abi_size(const char *type)
     SIZE(gwb_convert_params);
     SIZE(gwb_mat_params);
     SIZE(gwb_wrap_params);
+    SIZE(gwb_array);
+    SIZE(gwb_dl_tensor);
+    SIZE(gwb_dl_managed);
+    SIZE(gwb_dl_versioned);
     SIZE(gwb_stream_params);
     SIZE(gwb_device_info);
     SIZE(gwb_memory);
@@ -121,7 +125,8 @@ static void fill_mat(gwb_mat *m, gwb_buf *b, gwb_device *dev, uint8_t *data, int
         b->view[b->views++ % GWB_BUF_VIEWS] = gwb_mat_footprint(m);
 }
 
-int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params)
+int gwb_mat_measure(int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params,
+                    int64_t *step, int64_t *bytes)
 {
     static const gwb_mat_params plain;
     if (!params)
@@ -140,21 +145,32 @@ int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int ty
         return gwb_fail(GWB_BAD_ARGUMENT, "page-locked memory belongs to the host device, not to %s", dev->info.name);
     // 256 bytes: what the driver's own pitched allocation gives, and whole sectors for 16-byte loads; the host: a cache line
     int64_t align = params->packed ? 1 : params->align ? params->align : dev->info.cuda ? 256 : 64;
-    int64_t step = ((int64_t)width * types[type].size * channels + align - 1) / align * align, bytes;
-    if (__builtin_mul_overflow(step, (int64_t)height, &bytes))
+    *step = ((int64_t)width * types[type].size * channels + align - 1) / align * align;
+    if (__builtin_mul_overflow(*step, (int64_t)height, bytes))
         return gwb_fail(GWB_OUT_OF_MEMORY, "%s: a mat of %dx%d %s x %d does not fit any memory", dev->info.name, width, height,
                         types[type].name, channels);
+    return 0;
+}
+
+int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params)
+{
+    int64_t step = 0, bytes = 0;
+    int rc = gwb_mat_measure(device, width, height, type, channels, params, &step, &bytes);
+    if (rc < 0)
+        return rc;
+    const bool pinned = params && params->pinned;
+    gwb_device *dev = gwb_device_at(device);
     gwb_lock();
     gwb_buf *b = NULL;
     if (bytes > 0)
-        rc = gwb_buf_create(&b, dev, bytes, params->pinned != 0, dev->default_queue);
+        rc = gwb_buf_create(&b, dev, bytes, pinned, dev->default_queue);
     if (rc >= 0)
-        fill_mat(m, b, dev, b ? b->base : NULL, step, width, height, type, channels, params->pinned ? GWB_MAT_PINNED : 0);
+        fill_mat(m, b, dev, b ? b->base : NULL, step, width, height, type, channels, pinned ? GWB_MAT_PINNED : 0);
     gwb_unlock();
     return rc;
 }
 
-int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *p)
+int gwb_mat_wrap_owned(gwb_mat *m, const gwb_wrap_params *p, int64_t whole, gwb_owner owner)
 {
     int rc = check_shape(p->width, p->height, p->type, p->channels);
     if (rc < 0)
@@ -173,11 +189,12 @@ int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *p)
                         types[p->type].size, types[p->type].name);
     int space = GWB_SPACE_PAGEABLE;
     const uint8_t *first = NULL;
-    int64_t known = 0;
+    int64_t known = 0, extent = empty ? 0 : bytes - step + row;
+    extent = extent > whole ? extent : whole;
     if (!empty && gwb_device_count() > 1 && gwb_cuda_pointer(p->ptr, &space, &first, &known) == 1 &&
-        (const uint8_t *)p->ptr + bytes - step + row > first + known)
+        extent > known - ((const uint8_t *)p->ptr - first))
         return gwb_fail(GWB_BAD_ARGUMENT, "%d rows of step %" PRId64 " need %" PRId64 " bytes; the allocation holds %" PRId64 " from ptr on",
-                        p->height, step, bytes - step + row, known - (int64_t)((const uint8_t *)p->ptr - first));
+                        p->height, step, extent, known - (int64_t)((const uint8_t *)p->ptr - first));
     int device = space >= 0 ? space : 0;
     if (p->device >= 0 && p->device != device && !empty) {
         gwb_device *said = gwb_device_at(p->device), *found = gwb_device_at(device);
@@ -186,23 +203,30 @@ int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *p)
     gwb_device *dev = gwb_device_at(empty && p->device >= 0 ? p->device : device);
     if (!dev)
         return GWB_NO_DEVICE;
-    int64_t extent = empty ? 0 : bytes - step + row;
     gwb_lock();
     // memory that mats show already keeps one record of who uses it, or work on it could not be ordered
     gwb_buf *b = empty ? NULL : gwb_buf_find(p->ptr, device);
-    if (b && (uint8_t *)p->ptr + extent <= b->base + b->bytes) {
+    if (b && (uint8_t *)p->ptr + extent <= b->base + b->bytes)
         gwb_buf_retain(b);
-        rc = p->owner ? gwb_buf_add_owner(b, p->owner) : 0;
+    else
+        b = empty ? NULL : gwb_buf_take_up(p->ptr, extent, device);
+    if (b) {
+        rc = owner.key || owner.drop ? gwb_buf_add_owner(b, owner) : 0;
         if (rc < 0)
             gwb_buf_release(b);
     } else {
-        rc = gwb_buf_wrap(&b, dev, p->ptr, extent, p->owner, space == GWB_SPACE_PINNED);
+        rc = gwb_buf_wrap(&b, dev, p->ptr, extent, owner, space == GWB_SPACE_PINNED);
     }
     if (rc >= 0)
         fill_mat(m, b, dev, p->ptr, step, p->width, p->height, p->type, p->channels,
                  (b->flags & (GWB_MAT_PINNED | GWB_MAT_FOREIGN)) | (p->readonly ? GWB_MAT_READONLY : 0));
     gwb_unlock();
     return rc;
+}
+
+int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *p)
+{
+    return gwb_mat_wrap_owned(m, p, 0, (gwb_owner){.key = p->owner});
 }
 
 static void make_view(gwb_mat *m, const gwb_mat *parent, int64_t offset, int64_t step, int32_t width, int32_t height, int type, int channels)
@@ -213,6 +237,11 @@ static void make_view(gwb_mat *m, const gwb_mat *parent, int64_t offset, int64_t
     fill_mat(m, parent->buf, gwb_device_at(parent->device), parent->data ? parent->data + offset : NULL, step, width, height, type, channels,
              parent->flags | GWB_MAT_VIEW);
     gwb_unlock();
+}
+
+void gwb_mat_shift(gwb_mat *m, const gwb_mat *parent, int64_t offset)
+{
+    make_view(m, parent, offset, parent->step, parent->width, parent->height, parent->type, parent->channels);
 }
 
 int gwb_mat_view(gwb_mat *m, const gwb_mat *parent, int32_t x, int32_t y, int32_t width, int32_t height)

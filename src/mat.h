@@ -20,6 +20,15 @@ static inline bool gwb_mat_empty(const gwb_mat *m)
     return m->width == 0 || m->height == 0;
 }
 
+// Step and size in bytes that gwb_mat_create gives such a mat, after its checks; opens the device.
+int gwb_mat_measure(int device, int32_t width, int32_t height, int type, int channels, const gwb_mat_params *params, int64_t *step, int64_t *bytes);
+// gwb_mat_wrap with an owner of any kind, for memory of which `whole` bytes from ptr on come with it (0: what the mat shows). Where `owner` has a drop,
+// that is called when neither this mat nor work on it uses the memory any more; after a failure it is the caller's still.
+int gwb_mat_wrap_owned(gwb_mat *m, const gwb_wrap_params *p, int64_t whole, gwb_owner owner);
+
+// A view of the parent's shape and step, `offset` bytes behind it in the same buffer, where the caller knows that it lies.
+void gwb_mat_shift(gwb_mat *m, const gwb_mat *parent, int64_t offset);
+
 gwb_footprint gwb_mat_footprint(const gwb_mat *m);  // of its bytes in its buffer
 gwb_view gwb_mat_to_view(const gwb_mat *m);
 // "64x32 u8x3, step 192": into `text`, which is returned.

@@ -56,9 +56,13 @@ static int new_userdata(lua_State *L)
 static int finish(lua_State *L)
 {
     (void)L;
-    if (gwb_devices_found())
-        for (int i = 0; i < gwb_device_count(); i++)
-            gwb_device_settle(i);
+    if (!gwb_devices_found())
+        return 0;
+    for (int i = 0; i < gwb_device_count(); i++)
+        gwb_device_settle(i);
+    while (gwb_released_owner())    // the script's owners go with the state
+        ;
+    gwb_run_deleters();
     return 0;
 }
 

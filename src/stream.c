@@ -50,6 +50,14 @@ gwb_queue *gwb_queue_default(gwb_device *dev)
     return dev->default_queue;
 }
 
+gwb_queue *gwb_queue_legacy(gwb_device *dev)
+{
+    static const gwb_stream_params legacy = {.handle = (void *)1, .foreign = 1};
+    if (!dev->legacy_queue && open_queue(&dev->legacy_queue, dev, &legacy) < 0)
+        return NULL;
+    return dev->legacy_queue;
+}
+
 // Numbers what the queue holds now, work of others included, so that a wait for that number covers it.
 static int number_now(gwb_queue *q)
 {
@@ -342,6 +350,19 @@ int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *s, int write)
     return rc;
 }
 
+int gwb_mat_ready(const gwb_mat *m, const gwb_stream *s)
+{
+    int rc = gwb_mat_check(m, "mat");
+    if (rc >= 0 && s)
+        rc = gwb_stream_check(s, "stream");
+    if (rc < 0 || !m->buf)
+        return rc;
+    gwb_lock();
+    rc = s ? gwb_buf_order(m->buf, s->queue, true) : gwb_buf_wait(m->buf, true);
+    gwb_unlock();
+    return rc;
+}
+
 // ---- events
 
 // The device was reset after the event was recorded: what it had there is gone.
@@ -350,10 +371,10 @@ static bool event_lost(const gwb_event *e)
     return e->handle && gwb_device_peek(e->device)->epoch != e->epoch;
 }
 
-static int check_event(const gwb_event *e)
+int gwb_event_check(const gwb_event *e)
 {
     if (e && e->tag == GWB_EVENT_TAG && event_lost(e))
-        return gwb_fail(GWB_CLOSED, "the event was lost when its device was reset; record it again");
+        return gwb_fail(GWB_CLOSED, "the event was lost when its device was reset; %s", e->shared ? "make a new one" : "record it again");
     if (e && e->tag == GWB_EVENT_TAG)
         return 0;
     return gwb_fail(e && e->tag == 0 ? GWB_CLOSED : GWB_BAD_ARGUMENT, e && e->tag == 0 ? "event is closed" : "that is no event");
@@ -378,17 +399,19 @@ void gwb_event_close(gwb_event *e)
 
 int gwb_event_record(gwb_event *e, const gwb_stream *s)
 {
-    if (e && e->tag == GWB_EVENT_TAG && event_lost(e)) {
+    if (e && e->tag == GWB_EVENT_TAG && event_lost(e) && !e->shared) {
         gwb_lock();
         gwb_device_peek(e->device)->ops->event_close(e);
         gwb_unlock();
         e->recorded = 0;
     }
-    int rc = check_event(e);
+    int rc = gwb_event_check(e);
     if (rc >= 0)
         rc = gwb_stream_check(s, "stream");
     if (rc < 0)
         return rc;
+    if (e->shared && e->device != s->device)
+        return gwb_fail(GWB_BAD_ARGUMENT, "a shared event stays on its device, and the stream is of another one");
     gwb_op op;
     rc = gwb_op_begin(&op, s->device, s);
     if (rc < 0)
@@ -423,7 +446,7 @@ int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e)
 {
     int rc = gwb_stream_check(s, "stream");
     if (rc >= 0)
-        rc = check_event(e);
+        rc = gwb_event_check(e);
     if (rc >= 0)
         rc = gwb_queue_check_recording(s->queue, "this");
     if (rc < 0 || !e->recorded)     // as in CUDA: an event that was never recorded is no wait
@@ -439,22 +462,22 @@ int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e)
 
 int gwb_event_synchronize(const gwb_event *e)
 {
-    int rc = check_event(e);
+    int rc = gwb_event_check(e);
     return rc < 0 || !e->recorded ? rc : gwb_device_at(e->device)->ops->event_wait(e);
 }
 
 int gwb_event_query(const gwb_event *e)
 {
-    int rc = check_event(e);
+    int rc = gwb_event_check(e);
     return rc < 0 ? rc : !e->recorded ? 1 : gwb_device_at(e->device)->ops->event_query(e);
 }
 
 int gwb_event_elapsed(const gwb_event *start, const gwb_event *end, double *ms)
 {
     *ms = NAN;
-    int rc = check_event(start);
+    int rc = gwb_event_check(start);
     if (rc >= 0)
-        rc = check_event(end);
+        rc = gwb_event_check(end);
     if (rc < 0)
         return rc;
     if (!start->recorded || !end->recorded)

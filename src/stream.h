@@ -38,7 +38,9 @@ void gwb_graph_count(gwb_graph *graph);     // one more operation
 void gwb_queue_retain(gwb_queue *q);
 void gwb_queue_release(gwb_queue *q);
 gwb_queue *gwb_queue_default(gwb_device *dev);  // not retained; NULL with the error set
+gwb_queue *gwb_queue_legacy(gwb_device *dev);   // CUDA's legacy default stream on a cuda device; the same
 
+int gwb_event_check(const gwb_event *e);
 int gwb_stream_check(const gwb_stream *s, const char *what);    // GWB_OK, or GWB_CLOSED / GWB_BAD_ARGUMENT
 
 #endif

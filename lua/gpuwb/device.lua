@@ -77,6 +77,7 @@ end
 --- gpu.memory([device]) -> {used=, cached=, peak=, limit=, free=, total=} in bytes; limit is 0 where none is set.
 function device.memory(name)
     local m = ffi.new("gwb_memory")
+    device.release_owners()
     check.status(C.gwb_memory_get(device.position("gpu.memory", name), m), "gpu.memory")
     return {used = tonumber(m.used), cached = tonumber(m.cached), peak = tonumber(m.peak), limit = tonumber(m.limit), free = tonumber(m.free),
             total = tonumber(m.total)}
@@ -84,7 +85,9 @@ end
 
 --- gpu.trim([device]) -> bytes given back to the device: memory that was kept for reuse. Waits for work that still uses it.
 function device.trim(name)
-    return check.status(C.gwb_trim(device.position("gpu.trim", name)), "gpu.trim")
+    local bytes = check.status(C.gwb_trim(device.position("gpu.trim", name)), "gpu.trim")
+    device.release_owners()
+    return bytes
 end
 
 --- gpu.limit(bytes [, device]): the most bytes that mats of the device may take; 0: no limit. More is an OUT_OF_MEMORY error.
@@ -96,6 +99,7 @@ end
 --- gpu.synchronize([device]): waits for all work of the device.
 function device.synchronize(name)
     check.status(C.gwb_synchronize(device.position("gpu.synchronize", name)), "gpu.synchronize")
+    device.release_owners()
 end
 
 --- gpu.why_no_cuda() -> nil where there is a cuda device, else a sentence that says why there is none.
@@ -123,22 +127,39 @@ function device.forget(key)
     owners[key] = nil
 end
 
-local function release_owners()
+-- Deleters of imported memory are other libraries' code, which a compiled FFI call must not run.
+local function run_deleters()
+    C.gwb_run_deleters()
+end
+jit.off(run_deleters)
+
+-- Lets go of the owners of memory that is no longer used.
+function device.release_owners()
     local key = tonumber(C.gwb_released_owner())
     while key ~= 0 do
         owners[key] = nil
         key = tonumber(C.gwb_released_owner())
     end
+    if C.gwb_deleters_due() == 1 then
+        run_deleters()
+    end
 end
 
--- Calls make(...), a function that returns a status, for memory on the device at `position`: collects first where that pays, and once more
--- before an out-of-memory error is raised.
-function device.allocate(op, position, make, ...)
+local release_owners = device.release_owners
+
+-- Collects where enough bytes came up since the last time that it pays, and lets go of what is no longer used.
+function device.collect_due()
     if C.gwb_collect_due() == 1 then
         collectgarbage()
         C.gwb_collected()
     end
     release_owners()
+end
+
+-- Calls make(...), a function that returns a status, for memory on the device at `position`: collects first where that pays, and once more
+-- before an out-of-memory error is raised.
+function device.allocate(op, position, make, ...)
+    device.collect_due()
     local rc = make(...)
     if rc < 0 and ffi.string(C.gwb_status_name(rc)) == "OUT_OF_MEMORY" then
         collectgarbage()

@@ -13,6 +13,8 @@ local pipe = require "gpuwb.pipe"
 local kernel = require "gpuwb.kernel"
 local map = require "gpuwb.map"
 require "gpuwb.graph"       -- s:capture
+local exchange = require "gpuwb.exchange"
+local ipc = require "gpuwb.ipc"
 
 local gpu = {
     version = ffi.string(C.gwb_version()),
@@ -27,7 +29,7 @@ local gpu = {
     copy = copy.copy, copy2d = copy.copy2d, explain_copy = copy.explain, checks = copy.checks,
 }
 
-for _, part in ipairs {format.public, image.public, files.public, pipe.public, kernel.public, map.public} do
+for _, part in ipairs {format.public, image.public, files.public, pipe.public, kernel.public, map.public, exchange.public, ipc.public} do
     for name, fn in pairs(part) do
         gpu[name] = fn
     end

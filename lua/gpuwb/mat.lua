@@ -33,27 +33,28 @@ end
 
 -- ---- making
 
---- gpu.mat(width, height, type [, {packed=, align=, fill=, stream=, device=}]) -> mat, owned by the script.
+--- gpu.mat(width, height, type [, {packed=, align=, fill=, stream=, device=, shared=}]) -> mat, owned by the script.
 -- width, height: pixels, 0..2147483647. type: "u8", "u8x3", "8UC3", "float32" … packed: rows without gaps; align: step is a multiple of that many
--- bytes (a power of two); fill: a number or a list, one a channel, else the memory is not cleared. Errors: BAD_ARGUMENT, OUT_OF_MEMORY, NO_DEVICE.
+-- bytes (a power of two); fill: a number or a list, one a channel, else the memory is not cleared; shared: other processes can open it
+-- (m:ipc_handle()). Errors: BAD_ARGUMENT, OUT_OF_MEMORY, NO_DEVICE.
 function mat.create(width, height, kind, opts)
     local op = "gpu.mat"
     check.integer(op, "width", width, 0, max_size)
     check.integer(op, "height", height, 0, max_size)
     local code, channels = types.parse(op, "type", kind)
-    opts = check.options(op, opts, {"packed", "align", "fill", "stream", "device"})
+    opts = check.options(op, opts, {"packed", "align", "fill", "stream", "device", "shared"})
     local stream = check.stream(op, opts.stream)
     local position = opts.device == nil and stream and cast("gwb_stream *", stream).device or device.position(op, opts.device)
     return mat.allocate(op, position, width, height, code, channels, check.boolean(op, "packed", opts.packed),
-        opts.align and check.integer(op, "align", opts.align, 1, 1048576), opts.fill, stream)
+        opts.align and check.integer(op, "align", opts.align, 1, 1048576), opts.fill, stream, check.boolean(op, "shared", opts.shared))
 end
 
 -- The same for modules: checked arguments, a device position.
-function mat.allocate(op, position, width, height, code, channels, packed, align, fill, stream)
+function mat.allocate(op, position, width, height, code, channels, packed, align, fill, stream, shared)
     local m = new_mat()
     local p = new_params()
     p.packed, p.align = packed and 1 or 0, align or 0
-    device.allocate(op, position, C.gwb_mat_create, m, position, width, height, code, channels, p)
+    device.allocate(op, position, shared and C.gwb_mat_create_shared or C.gwb_mat_create, m, position, width, height, code, channels, p)
     if fill ~= nil then
         m:fill(fill, stream and {stream = stream})
     end
@@ -195,7 +196,8 @@ function meta.__tostring(self)
         return "mat (closed)"
     end
     local flags = {}
-    for name, flag in pairs {view = C.GWB_MAT_VIEW, readonly = C.GWB_MAT_READONLY, pinned = C.GWB_MAT_PINNED, foreign = C.GWB_MAT_FOREIGN} do
+    for name, flag in pairs {view = C.GWB_MAT_VIEW, readonly = C.GWB_MAT_READONLY, pinned = C.GWB_MAT_PINNED, foreign = C.GWB_MAT_FOREIGN,
+                             shared = C.GWB_MAT_SHARED} do
         if bit.band(p.flags, flag) ~= 0 then
             flags[#flags + 1] = " " .. name
         end
@@ -310,6 +312,7 @@ function methods:close()
         check.mat("mat:close", "mat", self)
     end
     C.gwb_mat_close(self)
+    device.release_owners()
 end
 
 -- ---- pixels in and out

@@ -8,7 +8,7 @@ local C = require("gpuwb.cdef").C
 
 local stream = {}
 local stream_methods, event_methods = {}, {}
-stream.methods = stream_methods
+stream.methods, stream.event_methods = stream_methods, event_methods     -- other modules hang theirs here
 
 local stream_pointer, event_pointer = ffi.typeof("gwb_stream *"), ffi.typeof("gwb_event *")
 
@@ -56,12 +56,23 @@ function stream.default(name)
     return s
 end
 
---- gpu.event([{timing=true}]) -> event; timing=false: keeps no time.
+--- gpu.event([{timing=true, shared=, device=}]) -> event; timing=false: keeps no time. shared=true: other processes can open it by e:ipc_handle(); it
+-- keeps no time and stays on its device (default: the current one).
 function stream.event(opts)
     local op = "gpu.event"
-    opts = check.options(op, opts, {"timing"})
-    local timing = opts.timing == nil or check.boolean(op, "timing", opts.timing)
+    opts = check.options(op, opts, {"timing", "shared", "device"})
+    local shared = check.boolean(op, "shared", opts.shared)
+    local timing = opts.timing == nil and not shared or check.boolean(op, "timing", opts.timing)
     local e = core.event.new()
+    if shared then
+        if timing then
+            check.fail("BAD_ARGUMENT", op, "a shared event keeps no time; leave timing out")
+        end
+        check.status(C.gwb_event_create_shared(e, device.position(op, opts.device)), op)
+        return e
+    elseif opts.device ~= nil then
+        check.fail("BAD_ARGUMENT", op, "an event takes the device of the stream that records it; device belongs to shared = true")
+    end
     check.status(C.gwb_event_create(e, timing and 1 or 0), op)
     return e
 end

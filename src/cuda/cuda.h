@@ -75,6 +75,14 @@ static inline CUstream gwb_cuda_stream(const gwb_queue *q)
     return q->handle;
 }
 
+// share.c: memory and events that other processes open.
+int gwb_cuda_share_create(gwb_device *d, gwb_share *s);
+int gwb_cuda_share_open(gwb_device *d, gwb_share *s, bool readonly);
+void gwb_cuda_share_close(gwb_device *d, gwb_share *s);
+int gwb_cuda_event_share(const gwb_event *e, char text[GWB_SHARE_TEXT]);
+int gwb_cuda_event_join(gwb_event *e, gwb_device *d, const char *text);
+int gwb_cuda_identify(gwb_device *d, char text[GWB_SHARE_TEXT]);
+
 // copy.c
 int gwb_cuda_copy(gwb_queue *q, const gwb_rect *rects, int count);
 

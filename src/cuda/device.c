@@ -238,12 +238,22 @@ int gwb_cuda_pointer(const void *pointer, int *space, const uint8_t **first, int
     return start && size ? 1 : 0;
 }
 
+int gwb_cuda_managed(const void *pointer)
+{
+    unsigned int managed = 0;
+    int attributes[] = {GWB_CUDA_POINTER_MANAGED};
+    void *values[] = {&managed};
+    return driver_at_hand() && gwb_cuda.PointerGetAttributes(1, attributes, values, (uintptr_t)pointer) == 0 && managed != 0;
+}
+
 const gwb_device_ops gwb_cuda_ops = {
     .open = cuda_open, .memory = cuda_memory, .alloc = cuda_alloc, .release = cuda_release, .synchronize = cuda_synchronize,
     .queue_open = gwb_cuda_queue_open, .queue_close = gwb_cuda_queue_close, .queue_retire = gwb_cuda_queue_retire,
     .queue_done = gwb_cuda_queue_done, .queue_wait = gwb_cuda_queue_wait, .queue_after = gwb_cuda_queue_after,
     .event_open = gwb_cuda_event_open, .event_close = gwb_cuda_event_close, .event_record = gwb_cuda_event_record, .event_after = gwb_cuda_event_after,
     .event_query = gwb_cuda_event_query, .event_wait = gwb_cuda_event_wait, .event_elapsed = gwb_cuda_event_elapsed,
+    .share_create = gwb_cuda_share_create, .share_open = gwb_cuda_share_open, .share_close = gwb_cuda_share_close,
+    .event_share = gwb_cuda_event_share, .event_join = gwb_cuda_event_join, .identify = gwb_cuda_identify,
     .copy = gwb_cuda_copy, .launch = gwb_cuda_launch, .sleep = gwb_cuda_sleep,
     .record_begin = gwb_cuda_record_begin, .record_end = gwb_cuda_record_end, .record_launch = gwb_cuda_record_launch,
     .record_replace = gwb_cuda_record_replace, .record_close = gwb_cuda_record_close,

@@ -31,6 +31,7 @@ enum {
     GWB_CUDA_ATTRIBUTE_MINOR = 76,
 
     GWB_CUDA_POINTER_MEMORY_TYPE = 2,
+    GWB_CUDA_POINTER_MANAGED = 8,
     GWB_CUDA_POINTER_ORDINAL = 9,
     GWB_CUDA_POINTER_RANGE_START = 11,
     GWB_CUDA_POINTER_RANGE_SIZE = 12,
@@ -47,8 +48,14 @@ enum {
 
     GWB_CUDA_STREAM_NON_BLOCKING = 1,
     GWB_CUDA_EVENT_DISABLE_TIMING = 2,
-    GWB_CUDA_HOST_PORTABLE = 1
+    GWB_CUDA_EVENT_INTERPROCESS = 4,
+    GWB_CUDA_HOST_PORTABLE = 1,
+    GWB_CUDA_IPC_PEER_ACCESS = 1
 };
+
+// CUuuid; CUipcMemHandle and CUipcEventHandle, which are passed by value.
+typedef struct gwb_cuda_uuid { unsigned char bytes[16]; } gwb_cuda_uuid;
+typedef struct gwb_cuda_ipc { unsigned char bytes[64]; } gwb_cuda_ipc;
 
 // CUDA_MEMCPY2D. All sizes in bytes or rows.
 typedef struct gwb_cuda_copy2d {

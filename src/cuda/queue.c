@@ -328,7 +328,8 @@ int gwb_cuda_event_open(gwb_event *e, gwb_device *d)
 {
     CUDA_SCOPE(d);
     CUevent event = NULL;
-    int rc = gwb_cuda_check(gwb_cuda.EventCreate(&event, e->timing ? 0 : GWB_CUDA_EVENT_DISABLE_TIMING), "making an event on %s", d->info.name);
+    const unsigned flags = e->shared ? GWB_CUDA_EVENT_DISABLE_TIMING | GWB_CUDA_EVENT_INTERPROCESS : e->timing ? 0 : GWB_CUDA_EVENT_DISABLE_TIMING;
+    int rc = gwb_cuda_check(gwb_cuda.EventCreate(&event, flags), "making an event on %s", d->info.name);
     e->handle = event;
     return rc;
 }

@@ -34,6 +34,12 @@
     _(StreamGetCtx, "cuStreamGetCtx", (CUstream stream, CUcontext *context)) \
     _(StreamQuery, "cuStreamQuery", (CUstream stream)) \
     _(StreamWaitEvent, "cuStreamWaitEvent", (CUstream stream, CUevent event, unsigned int flags)) \
+    _(DeviceGetUuid, "cuDeviceGetUuid", (gwb_cuda_uuid *uuid, CUdevice device)) \
+    _(IpcGetMemHandle, "cuIpcGetMemHandle", (gwb_cuda_ipc *handle, CUdeviceptr memory)) \
+    _(IpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (CUdeviceptr *memory, gwb_cuda_ipc handle, unsigned int flags)) \
+    _(IpcCloseMemHandle, "cuIpcCloseMemHandle", (CUdeviceptr memory)) \
+    _(IpcGetEventHandle, "cuIpcGetEventHandle", (gwb_cuda_ipc *handle, CUevent event)) \
+    _(IpcOpenEventHandle, "cuIpcOpenEventHandle", (CUevent *event, gwb_cuda_ipc handle)) \
     _(EventCreate, "cuEventCreate", (CUevent *event, unsigned int flags)) \
     _(EventDestroy, "cuEventDestroy_v2", (CUevent event)) \
     _(EventRecord, "cuEventRecord", (CUevent event, CUstream stream)) \

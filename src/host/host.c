@@ -4,6 +4,7 @@
 #include "host/kernel.h"
 #include "host/kernels.h"
 #include "host/parallel.h"
+#include "host/share.h"
 #include "stream.h"
 
 #include <errno.h>
@@ -434,6 +435,8 @@ static int host_synchronize(gwb_device *d)
 static int host_event_open(gwb_event *e, gwb_device *d)
 {
     (void)d;
+    if (e->shared)
+        return gwb_host_event_create(e);
     host_event *h = calloc(1, sizeof *h);
     if (!h)
         return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
@@ -444,6 +447,10 @@ static int host_event_open(gwb_event *e, gwb_device *d)
 
 static void host_event_close(gwb_event *e)
 {
+    if (e->shared) {
+        gwb_host_event_leave(e);
+        return;
+    }
     host_event *h = e->handle;
     if (h->queue)
         gwb_queue_release(h->queue);
@@ -454,6 +461,8 @@ static void host_event_close(gwb_event *e)
 
 static int host_event_record(gwb_event *e, gwb_queue *q)
 {
+    if (e->shared)
+        return gwb_host_event_record(e, q);
     host_event *h = e->handle;
     job *j = new_job(q, run_event, 0);
     if (!j)
@@ -475,18 +484,24 @@ static int host_event_record(gwb_event *e, gwb_queue *q)
 
 static int host_event_after(gwb_queue *q, const gwb_event *e)
 {
+    if (e->shared)
+        return gwb_host_event_after(q, e);
     host_event *h = e->handle;
     return h->queue == q ? 0 : host_queue_after(q, h->queue, h->seq);
 }
 
 static int host_event_query(const gwb_event *e)
 {
+    if (e->shared)
+        return gwb_host_event_query(e);
     host_event *h = e->handle;
     return host_queue_done(h->queue, h->seq);
 }
 
 static int host_event_wait(const gwb_event *e)
 {
+    if (e->shared)
+        return gwb_host_event_wait(e);
     host_event *h = e->handle;
     return host_queue_wait(h->queue, h->seq);
 }
@@ -600,6 +615,8 @@ const gwb_device_ops gwb_host_ops = {
     .queue_done = host_queue_done, .queue_wait = host_queue_wait, .queue_after = host_queue_after,
     .event_open = host_event_open, .event_close = host_event_close, .event_record = host_event_record, .event_after = host_event_after,
     .event_query = host_event_query, .event_wait = host_event_wait, .event_elapsed = host_event_elapsed,
+    .share_create = gwb_host_share_create, .share_open = gwb_host_share_open, .share_close = gwb_host_share_close,
+    .event_share = gwb_host_event_share, .event_join = gwb_host_event_join, .identify = gwb_host_identify,
     .copy = host_copy, .launch = host_launch, .sleep = host_sleep, .call = host_call,
     .record_begin = host_record_begin, .record_end = host_record_end, .record_launch = host_record_launch, .record_replace = host_record_replace,
     .record_close = host_record_close,

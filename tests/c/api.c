@@ -108,6 +108,49 @@ static void check_streams(void)
     CHECK(gwb_fill(&mat, &first, &other) == GWB_CLOSED);
 }
 
+// A tensor holds the memory until its deleter is called, from whatever thread; one that comes back is the same memory.
+static void *delete_from_thread(void *tensor)
+{
+    gwb_dl_versioned *t = tensor;
+    t->deleter(t);
+    return NULL;
+}
+
+static void check_exchange(void)
+{
+    gwb_memory before, during, after;
+    gwb_mat mat, copy, *mats[4] = { &copy };
+    const gwb_mat *planes[4] = { &mat };
+    const double value = 7;
+    uint8_t bytes[6] = { 0 };
+    void *first, *second, *old, *none;
+    int count = 0;
+    CHECK(gwb_memory_get(0, &before) == GWB_OK);
+    CHECK(gwb_mat_create(&mat, 0, 3, 2, GWB_U8, 1, NULL) == GWB_OK && gwb_fill(&mat, &value, NULL) == GWB_OK);
+    CHECK(gwb_dlpack_export(&first, planes, 1, 1) == GWB_OK && gwb_dlpack_export(&second, planes, 1, 1) == GWB_OK);
+    CHECK(gwb_dlpack_export(&old, planes, 1, 0) == GWB_OK && gwb_dlpack_export(&none, planes, 0, 0) == GWB_BAD_ARGUMENT && !none);
+    CHECK(gwb_mat_ready(&mat, NULL) == GWB_OK);
+    gwb_mat_close(&mat);
+    const gwb_dl_tensor *t = &((gwb_dl_versioned *)first)->dl_tensor;
+    CHECK(t->ndim == 2 && t->shape[0] == 2 && t->shape[1] == 3 && t->strides[1] == 1 && ((uint8_t *)t->data)[0] == 7);
+    CHECK(gwb_dlpack_import(mats, &count, first, 1, 0) == GWB_OK && count == 1 && copy.data == t->data);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, delete_from_thread, second) == 0 && pthread_join(thread, NULL) == 0);
+    CHECK(gwb_download(bytes, 0, &copy, NULL) == GWB_OK && bytes[5] == 7);
+    CHECK(gwb_memory_get(0, &during) == GWB_OK && during.used > before.used);
+    gwb_mat_close(&copy);
+    while (gwb_released_owner())
+        ;
+    CHECK(gwb_deleters_due() == 1);
+    gwb_run_deleters();
+    CHECK(gwb_deleters_due() == 0);
+    CHECK(gwb_dlpack_import(mats, &count, NULL, 1, 0) == GWB_BAD_ARGUMENT && count == 0);
+    gwb_dlpack_delete(NULL, 1);
+    CHECK(gwb_memory_get(0, &after) == GWB_OK && after.used > before.used);
+    gwb_dlpack_delete(old, 0);
+    CHECK(gwb_memory_get(0, &after) == GWB_OK && after.used == before.used);
+}
+
 static void *use_from_thread(void *result)
 {
     gwb_mat mat;
@@ -142,6 +185,7 @@ int main(void)
     check_devices();
     check_mats();
     check_streams();
+    check_exchange();
     check_threads();
     return failures ? 1 : 0;
 }

@@ -12,9 +12,11 @@
 #include "cuda/driver.h"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,7 +47,9 @@ typedef struct job {
 struct CUgraph_st { job *first, **last; };
 struct CUstream_st { int alive, device; job *first, **last; int pending; CUgraph graph; struct CUstream_st *next; };
 struct CUevent_st { int alive, device; unsigned flags; point *point; };
-typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device, context; } block;   // device -1: page-locked
+// device -1: page-locked; fd: the file of a whole block of 2 MiB, which other processes can open, else -1; opened: how often it was, if another's
+typedef struct ipc { int pid, fd; size_t bytes; } ipc;
+typedef struct block { struct block *next; uint8_t *data; size_t bytes; int device, context, fd, opened; ipc from; bool managed; } block;
 
 static struct CUctx_st contexts[DEVICES] = {{0}, {1}};
 static _Thread_local CUcontext current;
@@ -87,26 +91,48 @@ static void want(const void *p, size_t n, int device, const char *what)
         panic("%s: %zu bytes at %p are not memory of device %d", what, n, p, device);
 }
 
+static void *map_file(int fd, size_t bytes)
+{
+    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (data == MAP_FAILED)
+        panic("no memory of %zu bytes", bytes);
+    return data;
+}
+
+static void free_block(block *b)
+{
+    if (b->fd >= 0) {
+        munmap(b->data, b->bytes);
+        close(b->fd);
+    } else {
+        free(b->data);
+    }
+    free(b);
+}
+
 static CUresult take(void **out, size_t bytes, int device)
 {
     void *data;
     if (!current || faulted[current->device])
         return current ? faulted[current->device] : INVALID_CONTEXT;
-    if (bytes > MEMORY || posix_memalign(&data, 512, bytes) != 0)
+    const int fd = device >= 0 && bytes && bytes % (2 << 20) == 0 && bytes <= MEMORY ? memfd_create("fake", MFD_CLOEXEC) : -1;
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes) == 0)
+        data = map_file(fd, bytes);
+    else if (bytes > MEMORY || posix_memalign(&data, 512, bytes) != 0)
         return OUT_OF_MEMORY;
     memset(data, 0xab, bytes);
     block *b = malloc(sizeof *b);
     pthread_mutex_lock(&lock);
     const bool fits = device < 0 || used + bytes <= MEMORY;
     if (fits) {
-        *b = (block){blocks, data, bytes, device, current->device};
+        *b = (block){.next = blocks, .data = data, .bytes = bytes, .device = device, .context = current->device, .fd = fd};
         blocks = b;
         used += device < 0 ? 0 : bytes;
     }
     pthread_mutex_unlock(&lock);
     if (!fits) {
-        free(b);
-        free(data);
+        *b = (block){.data = data, .bytes = bytes, .fd = fd};
+        free_block(b);
         return OUT_OF_MEMORY;
     }
     *out = data;
@@ -133,8 +159,7 @@ static CUresult give(void *data, bool host)
     *at = b->next;
     used -= host ? 0 : b->bytes;
     pthread_mutex_unlock(&lock);
-    free(b->data);
-    free(b);
+    free_block(b);
     return 0;
 }
 
@@ -153,6 +178,13 @@ API cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
     *memory = (uintptr_t)data;
     return result;
 }
+API cuMemAllocManaged(CUdeviceptr *memory, size_t bytes, unsigned int flags)
+{
+    const CUresult result = flags == 1 ? cuMemAlloc_v2(memory, bytes) : INVALID_VALUE;
+    if (result == 0)
+        find_block((void *)(uintptr_t)*memory)->managed = true;
+    return result;
+}
 API cuMemFree_v2(CUdeviceptr memory) { return give((void *)(uintptr_t)memory, false); }
 API cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) { return flags == GWB_CUDA_HOST_PORTABLE ? take(memory, bytes, -1) : INVALID_VALUE; }
 API cuMemFreeHost(void *memory) { return give(memory, true); }
@@ -163,6 +195,7 @@ API cuPointerGetAttributes(unsigned int count, int *attributes, void **values, C
     for (unsigned i = 0; i < count; i++) {
         switch (attributes[i]) {
         case GWB_CUDA_POINTER_MEMORY_TYPE: *(unsigned *)values[i] = !b ? 0 : b->device < 0 ? GWB_CUDA_MEMORY_HOST : GWB_CUDA_MEMORY_DEVICE; break;
+        case GWB_CUDA_POINTER_MANAGED: *(unsigned *)values[i] = b && b->managed; break;
         case GWB_CUDA_POINTER_ORDINAL: *(int *)values[i] = b && b->device > 0 ? b->device : 0; break;
         case GWB_CUDA_POINTER_RANGE_START: *(CUdeviceptr *)values[i] = b ? (uintptr_t)b->data : 0; break;
         case GWB_CUDA_POINTER_RANGE_SIZE: *(size_t *)values[i] = b ? b->bytes : 0; break;
@@ -171,6 +204,79 @@ API cuPointerGetAttributes(unsigned int count, int *attributes, void **values, C
     }
     pthread_mutex_unlock(&lock);
     return 0;
+}
+
+// ---- other processes
+
+API cuEventCreate(CUevent *event, unsigned int flags);
+
+API cuDeviceGetUuid(gwb_cuda_uuid *uuid, CUdevice device)
+{
+    memset(uuid->bytes, 0xf0 + device, sizeof uuid->bytes);
+    return 0;
+}
+API cuIpcGetMemHandle(gwb_cuda_ipc *handle, CUdeviceptr memory)
+{
+    pthread_mutex_lock(&lock);
+    const block *b = find_block((void *)(uintptr_t)memory);
+    const ipc from = {getpid(), b ? b->fd : -1, b ? b->bytes : 0};
+    pthread_mutex_unlock(&lock);
+    if (!b || (uintptr_t)b->data != memory || b->fd < 0 || b->opened)
+        return INVALID_VALUE;
+    memset(handle, 0x5a, sizeof *handle);
+    memcpy(handle, &from, sizeof from);
+    return 0;
+}
+API cuIpcOpenMemHandle_v2(CUdeviceptr *memory, gwb_cuda_ipc handle, unsigned int flags)
+{
+    ipc from;
+    char path[64];
+    memcpy(&from, &handle, sizeof from);
+    if (!current || flags != GWB_CUDA_IPC_PEER_ACCESS || from.pid == getpid() || handle.bytes[63] != 0x5a)
+        return INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    block *b = blocks;
+    while (b && !(b->opened && memcmp(&b->from, &from, sizeof from) == 0))
+        b = b->next;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", from.pid, from.fd);
+    const int fd = b ? b->fd : open(path, O_RDWR | O_CLOEXEC);
+    if (!b && fd >= 0) {
+        b = malloc(sizeof *b);
+        *b = (block){.next = blocks, .data = map_file(fd, from.bytes), .bytes = from.bytes, .device = current->device, .context = current->device,
+                     .fd = fd, .from = from};
+        blocks = b;
+    }
+    if (b)
+        *memory = (uintptr_t)b->data, b->opened++;
+    pthread_mutex_unlock(&lock);
+    return b ? 0 : INVALID_VALUE;
+}
+API cuIpcCloseMemHandle(CUdeviceptr memory)
+{
+    pthread_mutex_lock(&lock);
+    wait_for(-1);
+    block **at = &blocks;
+    while (*at && (uintptr_t)(*at)->data != memory)
+        at = &(*at)->next;
+    block *b = *at;
+    if (!b || !b->opened)
+        panic("%p is closed and is not another process's", (void *)(uintptr_t)memory);
+    if (--b->opened == 0) {
+        *at = b->next;
+        free_block(b);
+    }
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+// An event of another process counts as reached.
+API cuIpcGetEventHandle(gwb_cuda_ipc *handle, CUevent event)
+{
+    memset(handle, 0x6b, sizeof *handle);
+    return event->alive && event->flags == (GWB_CUDA_EVENT_INTERPROCESS | GWB_CUDA_EVENT_DISABLE_TIMING) ? 0 : INVALID_VALUE;
+}
+API cuIpcOpenEventHandle(CUevent *event, gwb_cuda_ipc handle)
+{
+    return handle.bytes[0] == 0x6b ? cuEventCreate(event, GWB_CUDA_EVENT_INTERPROCESS | GWB_CUDA_EVENT_DISABLE_TIMING) : INVALID_VALUE;
 }
 
 // ---- what the operations of a stream do
@@ -710,9 +816,8 @@ API cuDevicePrimaryCtxReset_v2(CUdevice device)
             continue;
         }
         *at = b->next;
-        used -= b->device < 0 ? 0 : b->bytes;
-        free(b->data);
-        free(b);
+        used -= b->device < 0 || b->opened ? 0 : b->bytes;
+        free_block(b);
     }
     faulted[device] = 0;
     pthread_cond_broadcast(&moved);
