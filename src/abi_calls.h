@@ -102,6 +102,26 @@ int gwb_frames_open(const char *path, int64_t frame_bytes, const gwb_read_params
 // planes: plane[0].data is where its bytes begin.
 int gwb_frames_next(gwb_frames *frames, gwb_picture *picture);
 void gwb_frames_close(gwb_frames *frames);      // NULL is fine
+int gwb_frames_known(const char *path);         // 1: gwb_frames_open reads it (a y4m, or no regular file); 0: something else; or a negative status
+
+// ---- programs that read and write video. `argv` ends with NULL; argv[0] is looked for on PATH, no shell is in between. Where it is not there the call
+// is GWB_UNSUPPORTED, and `advice` ends its text. A program runs beside this one and is ended by gwb_video_close at the latest.
+int gwb_program_read(const char *const *argv, const char *advice, int64_t max_bytes, gwb_bytes *bytes);     // adds its whole standard output; waits
+// Frames of frame_bytes each from its standard output, up to `ahead` (2..16) of them held in page-locked memory. What it says on standard error makes the
+// end a GWB_BAD_FILE, with `lenient` it does not. The reader is the caller's; one thread may use it.
+int gwb_video_read(gwb_video **video, const char *const *argv, const char *advice, int64_t frame_bytes, int32_t ahead, int lenient);
+// Waits for the next frame: the number of its block from 1; 0: there is none. *frames: how many came so far. The block is filled anew when the work is
+// done that was enqueued on it before the next call.
+int gwb_video_next(gwb_video *video, int64_t *frames);
+int gwb_video_block(const gwb_video *video, int block, gwb_mat *m);    // a view of the block, the caller's; one row, or more of 1 MiB
+// Frames to its standard input. "file:NAME" is added to the arguments: a new file beside `path` whose name ends with `end`; or `path` itself, where that
+// is no regular file.
+int gwb_video_write(gwb_video **video, const char *const *argv, const char *advice, const char *path, const char *end, int64_t frame_bytes,
+                    int32_t ahead);
+int gwb_video_room(gwb_video *video, uint8_t **frame);  // waits for a place for a frame; a failure where the program has ended
+void gwb_video_send(gwb_video *video);          // the frame is there
+int gwb_video_finish(gwb_video *video, int sync);       // waits for the program's end, and renames its file to `path`; close it all the same
+void gwb_video_close(gwb_video *video);         // NULL is fine. Ends the program at once; a file that is not finished is removed
 
 // ---- pixel formats. Positions count from 0; a format's position may change between versions, its name does not.
 int gwb_format_count(void);

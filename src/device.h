@@ -114,6 +114,7 @@ void gwb_unlock(void);
 
 gwb_device *gwb_device_at(int position);        // NULL with the error set where there is none; opens it
 bool gwb_devices_found(void);                   // the devices were looked for, so there may be work
+extern void (*gwb_before_reset)(void);          // called first by gwb_reset: ends threads that use mats by themselves. NULL: there are none
 void gwb_device_settle(int position);           // waits for the work of a device that was opened; says nothing of errors
 gwb_device *gwb_device_peek(int position);      // one of the list, which stays closed where it is
 gwb_device *gwb_device_default(void);           // the current one, open; NULL with the error set
