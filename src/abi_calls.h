@@ -22,6 +22,7 @@ int gwb_synchronize(int device);                // waits for all work of the dev
 // opens again when next used. On cuda the whole process loses its primary context; the way to go on after a kernel has failed. No other thread may be
 // in a call meanwhile.
 int gwb_reset(int device);
+int gwb_resets(int device);                     // how often the device was reset: what libraries made on it before is gone; GWB_NO_DEVICE
 int gwb_memory_get(int device, gwb_memory *memory);     // bytes now; does not wait; GWB_NO_DEVICE
 int64_t gwb_trim(int device);                   // gives memory kept for reuse back to the device; bytes given back, or a negative status
 int gwb_limit(int device, int64_t bytes);       // most bytes for mats; 0: no limit
@@ -49,6 +50,11 @@ int gwb_mat_wait(const gwb_mat *m, int for_write);      // waits for the work th
 int gwb_mat_pending(const gwb_mat *m);          // 1: work that uses m's buffer is not done yet
 // Tells the ordering that `stream` is used outside gpuwb to read (or write) m from here on: later operations wait for what it holds now.
 int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *stream, int write);
+// Calls of another library that use mats on `stream` stand between these two, which get the same lists. begin makes the stream wait for the work that the
+// mats depend on, and the device current for libraries on this thread; end tells the ordering, and puts the device back that was current (*outer). Where
+// begin fails there is no end; the mats and the stream stay open until end.
+int gwb_library_begin(const gwb_stream *stream, const gwb_mat *const *reads, int read_count, const gwb_mat *const *writes, int write_count, void **outer);
+int gwb_library_end(const gwb_stream *stream, const gwb_mat *const *reads, int read_count, const gwb_mat *const *writes, int write_count, void *outer);
 int gwb_mat_at(const gwb_mat *m, int32_t x, int32_t y, double *values);     // waits; `channels` values
 int gwb_mat_declare(const gwb_mat *frame, int format, int32_t width, int32_t height);   // a packed frame of that format begins at `frame`: rule P4 then knows its planes
 

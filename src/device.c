@@ -188,6 +188,13 @@ int gwb_reset(int device)
     return 0;
 }
 
+int gwb_resets(int device)
+{
+    if (device < 0 || device >= gwb_device_count())
+        return gwb_fail(GWB_NO_DEVICE, "there is no device number %d; there are %d", device, device_count);
+    return (int)(devices[device].epoch & INT32_MAX);
+}
+
 gwb_device *gwb_device_default(void)
 {
     int device = gwb_device_current();

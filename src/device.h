@@ -93,6 +93,9 @@ typedef struct gwb_device_ops {
     void (*kernel_close)(gwb_device *d, void *module, bool lost);   // nothing runs in it any more; lost: the device was reset since it was opened
     int (*kernel_launch)(gwb_queue *q, const gwb_kernel_run *run);  // enqueues
 
+    void *(*enter)(gwb_device *d);              // makes the device the one that other libraries on this thread work on; gives what `leave` puts back
+    void (*leave)(gwb_device *d, void *outer);
+
     void (*reset)(gwb_device *d);   // gives up all that `open` made: memory, queues, events and modules of the device are gone; d->impl is NULL then
 } gwb_device_ops;
 

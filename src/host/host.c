@@ -497,6 +497,19 @@ static int host_call(gwb_queue *q, void (*fn)(void *), void *arg)
     return enqueue(q, j);
 }
 
+// Libraries of the processor know no device.
+static void *host_enter(gwb_device *d)
+{
+    (void)d;
+    return NULL;
+}
+
+static void host_leave(gwb_device *d, void *outer)
+{
+    (void)d;
+    (void)outer;
+}
+
 // The queues live on until their streams are closed; memory is the heap's.
 static void host_reset(gwb_device *d)
 {
@@ -510,5 +523,6 @@ const gwb_device_ops gwb_host_ops = {
     .event_open = host_event_open, .event_close = host_event_close, .event_record = host_event_record, .event_after = host_event_after,
     .event_query = host_event_query, .event_wait = host_event_wait, .event_elapsed = host_event_elapsed,
     .copy = host_copy, .launch = host_launch, .sleep = host_sleep, .call = host_call,
-    .kernel_open = gwb_host_kernel_open, .kernel_close = gwb_host_kernel_close, .kernel_launch = gwb_host_kernel_launch, .reset = host_reset,
+    .kernel_open = gwb_host_kernel_open, .kernel_close = gwb_host_kernel_close, .kernel_launch = gwb_host_kernel_launch, .enter = host_enter, .leave = host_leave,
+    .reset = host_reset,
 };
