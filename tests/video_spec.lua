@@ -262,6 +262,16 @@ helper.each_device(function(name)
         end)
     end)
 
+    it_with_ffmpeg("a video's first frame goes through the planes job", function()
+        local out, status = helper.run(("%s --device %s scripts/planes.lua %s %s"):format(helper.command(), name, quote(folder .. "/clip.mp4"),
+            quote(folder .. "/first.png")))
+        assert.equal(0, status, out)
+        local picture = gpu.load(folder .. "/first.png")
+        local frames = gpu.frames(folder .. "/clip.mp4")
+        same(frames():convert("rgb24"), picture)
+        frames:close()
+    end)
+
     describe("a writer", function()
         it_with_ffmpeg("waits for the work that makes the image", function()
             local s, path = gpu.stream(), folder .. "/late.mkv"

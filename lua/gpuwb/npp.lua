@@ -50,7 +50,7 @@ if not pcall(ffi.typeof, "gwb_npp_context") then
     local function declare(fmt, ...)
         text[#text + 1] = fmt:format(...)
     end
-    for _, name in ipairs {"709CSC", "709HDTV", "601", "BT2020"} do
+    for _, name in ipairs {"709CSC", "601"} do
         for _, order in ipairs {"RGB", "BGR"} do
             declare("int nppiNV12To%s_%s_8u_P2C3R_Ctx(const uint8_t *const src[2], int src_step, uint8_t *dst, int dst_step, gwb_npp_size size, "
                 .. "gwb_npp_context context);", order, name)
@@ -254,8 +254,8 @@ end
 local function conversion(op, from, to, matrix, range)
     local order = (to == "bgr24" or from == "bgr24") and "BGR" or "RGB"
     local known = {
-        nv12 = {bt709limited = "nppiNV12To%s_709CSC_8u_P2C3R_Ctx", bt709full = "nppiNV12To%s_709HDTV_8u_P2C3R_Ctx",
-                bt601full = "nppiNV12To%s_601_8u_P2C3R_Ctx"},
+        -- not _709HDTV, which is off by up to 20 steps for full range, nor the plain one and _BT2020, whose range is not said
+        nv12 = {bt709limited = "nppiNV12To%s_709CSC_8u_P2C3R_Ctx", bt601full = "nppiNV12To%s_601_8u_P2C3R_Ctx"},
         yuv420p = {bt601limited = "nppiYCbCr420To%s_8u_P3C3R_Ctx", bt601full = "nppiYCbCr420To%s_JPEG_8u_P3C3R_Ctx"},
         rgb24 = to == "yuv420p" and {bt601limited = "nppi%sToYCbCr420_8u_C3P3R_Ctx", bt601full = "nppi%sToYCbCr420_JPEG_8u_C3P3R_Ctx"} or {},
     }
