@@ -105,19 +105,6 @@ function helper.run(command)
     return (text:gsub("status %d+\n$", "")), tonumber(status)
 end
 
--- The example in a module's header comment: its indented lines, as a program. nil where there is none.
-function helper.example(text)
-    local lines = {}
-    for line in text:gmatch("([^\n]*)\n") do
-        if not line:find("^%-%-") then
-            break
-        end
-        lines[#lines + 1] = line:match("^%-%-     ?(.*)") or line:match("^%-%-$") and ""
-    end
-    local example = table.concat(lines, "\n")
-    return example:find("%S") and example or nil
-end
-
 -- The command under test, as a shell word.
 function helper.command()
     local i = 0

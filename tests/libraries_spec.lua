@@ -2,7 +2,6 @@
 -- The modules for GPU libraries: what is refused everywhere; what they pass on, against stand-ins that need no GPU; and their results on a GPU that has
 -- the libraries.
 local gpu = require "gpuwb"
-local core = require "gpuwb.core"
 local ffi = require "ffi"
 local helper = require "tests.helper"
 local raises = helper.raises
@@ -79,11 +78,15 @@ describe("a module for a GPU library", function()
         raises("CLOSED", "closed", npp.gauss, closed, 3)
     end)
 
-    it("has an example that is a program", function()
+    it("has an example that runs, or says what is missing", function()
+        local out, status = helper.run(helper.command() .. " scripts/interop_libraries.lua")
+        assert.equal(0, status, out)
         for _, name in ipairs(names) do
-            local example = assert(helper.example(core.embedded("lua/gpuwb/" .. name .. ".lua")), name .. " has no example")
-            assert(loadstring(example, name))
+            local rest = out:match("%-%-%-%- gpuwb%." .. name .. "\n.-\n%-%-%-%-\n([^\n]+)")
+            assert(rest, name .. " printed nothing: " .. out)
         end
+        out, status = helper.run(helper.command() .. " scripts/interop_libraries.lua nothing")
+        assert.same({"interop_libraries.lua: there is no module gpuwb.nothing\n", 2}, {out, status})
     end)
 end)
 
@@ -224,14 +227,12 @@ describe("the GPU libraries", function()
 
     for _, name in ipairs(names) do
         it_on_gpu(name, "the example of the module runs", function()
-            local out, status = helper.run(("env GPUWB_DEVICE=cuda:0 %s -e '%s'"):format(helper.command(),
-                ("local ok, err = pcall(function() %s\nend) if not ok then print(err) os.exit(3) end")
-                    :format(helper.example(core.embedded("lua/gpuwb/" .. name .. ".lua"))):gsub("'", "'\\''")))
-            if status == 3 and out:find("there is no ", 1, true) then
-                pending("needs the library: " .. out)
-            end
+            local out, status = helper.run(("%s --device cuda:0 scripts/interop_libraries.lua %s"):format(helper.command(), name))
             assert.equal(0, status, out)
-            assert.truthy(#out > 0)
+            if out:find("\nabsent: [^\n]*there is no ") then
+                pending("needs the library: " .. out:match("absent: ([^\n]*)"))
+            end
+            assert.is_nil(out:find("\nabsent: "), out)
         end)
     end
 

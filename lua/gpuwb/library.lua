@@ -56,7 +56,7 @@ end
 -- A function of a library; UNSUPPORTED where this version of it has none.
 function library.symbol(op, lib, what, name)
     local ok, symbol = pcall(function() return lib[name] end)
-    return ok and symbol or check.fail("UNSUPPORTED", op, "this version of %s has no %s (%s)", what, name, tostring(symbol):gsub(".*: ", ""))
+    return ok and symbol or check.fail("UNSUPPORTED", op, "this version of %s has no %s", what, name)
 end
 
 -- Raises where a status is none of success; `names`: status -> name.
@@ -132,8 +132,9 @@ end
 
 -- The identity of a device, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx".
 function library.uuid(op, ordinal)
+    local symbol = library.symbol(op, open_driver(op), "the NVIDIA driver", "cuDeviceGetUuid_v2")
     local uuid = ffi.new("gwb_cuda_uuid")
-    local result = library.symbol(op, open_driver(op), "the NVIDIA driver", "cuDeviceGetUuid_v2")(uuid, handle_of(op, ordinal))
+    local result = symbol(uuid, handle_of(op, ordinal))
     if result ~= 0 then
         check.fail("DEVICE", op, "the driver does not tell the identity of device %d (%d)", ordinal, result)
     end

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- What a GPU is doing: temperature, use, memory, power, by the driver's management library (NVML).
 --
---     local gpu, nvml = require "gpuwb", require "gpuwb.nvml"
+--     local nvml = require "gpuwb.nvml"
 --     local now = nvml.status "cuda:0"
---     print(now.name, now.temperature, now.utilization.gpu, now.memory.used, now.power)
+--     print(now.name, now.temperature, now.power, now.memory and now.memory.used)
 --
 -- It comes with the driver and needs no CUDA context.
 local ffi = require "ffi"
