@@ -124,7 +124,7 @@ int gwb_video_block(const gwb_video *video, int block, gwb_mat *m);    // a view
 // is no regular file.
 int gwb_video_write(gwb_video **video, const char *const *argv, const char *advice, const char *path, const char *end, int64_t frame_bytes,
                     int32_t ahead);
-int gwb_video_room(gwb_video *video, uint8_t **frame);  // waits for a place for a frame; a failure where the program has ended
+int gwb_video_room(gwb_video *video, int64_t frame_bytes, uint8_t **frame);     // waits for a place for a frame; a failure where the program has ended
 void gwb_video_send(gwb_video *video);          // the frame is there
 int gwb_video_finish(gwb_video *video, int sync);       // waits for the program's end, and renames its file to `path`; close it all the same
 void gwb_video_close(gwb_video *video);         // NULL is fine. Ends the program at once; a file that is not finished is removed

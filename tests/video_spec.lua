@@ -351,6 +351,9 @@ helper.each_device(function(name)
             raises("BAD_ARGUMENT", "the frame must be an image", w.write, w, gpu.mat(8, 6, "u8"))
             w:write(filled("yuv420p", 8, 6, 2))
             w:close()
+            local other = gpu.video_writer(folder .. "/other.mkv", {codec = "ffv1"}):write(filled("gray", 8, 6, 1))
+            other.width = 800                   -- which is nobody's business
+            raises("SHAPE", {"4800", "48"}, other.write, other, filled("gray", 800, 6, 1))
             assert.equal("video writer " .. folder .. "/alike.mkv, 2 frames, closed", tostring(w))
         end)
 

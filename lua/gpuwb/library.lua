@@ -24,6 +24,10 @@ end
 
 local opened = {}   -- by the first name
 
+-- A library stays loaded until the process ends: its own finalizers and threads expect that.
+ffi.cdef "void *dlopen(const char *file, int mode);"
+local NOW, NODELETE = 2, 0x1000
+
 -- The first of the libraries that can be opened, by the loader's path and then in the toolkit's folder. Raises UNSUPPORTED with all that was tried.
 function library.open(op, what, names, advice)
     local known = opened[names[1]]
@@ -39,6 +43,7 @@ function library.open(op, what, names, advice)
         for _, name in ipairs(names) do
             local ok, lib = pcall(ffi.load, folder .. name)
             if ok then
+                ffi.C.dlopen(folder .. name, NOW + NODELETE)
                 opened[names[1]] = lib
                 return lib
             end

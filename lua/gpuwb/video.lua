@@ -430,7 +430,7 @@ function Writer:write(img, opts)
         start(op, self, img, f)
     end
     local block = ffi.new("uint8_t *[1]")
-    must(op, self, C.gwb_video_room(self.handle, block))
+    must(op, self, C.gwb_video_room(self.handle, f:bytes(img.width, img.height), block))
     for i = 1, f.planes do
         local p = f:plane(i, img.width, img.height)
         check.status(C.gwb_download(ffi.cast(bytes_pointer, block[0]) + p.offset, p.step, img.planes[i], stream), op)

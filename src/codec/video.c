@@ -346,9 +346,12 @@ int gwb_video_block(const gwb_video *video, int block, gwb_mat *m)
     return gwb_mat_view(m, own, 0, 0, own->width, own->height);
 }
 
-int gwb_video_room(gwb_video *video, uint8_t **frame)
+int gwb_video_room(gwb_video *video, int64_t frame_bytes, uint8_t **frame)
 {
     gwb_video *v = video;
+    if (frame_bytes != v->frame_bytes) {
+        return gwb_fail(GWB_SHAPE, "%s: a frame of %" PRId64 " bytes, and the others have %" PRId64, v->path, frame_bytes, v->frame_bytes);
+    }
     pthread_mutex_lock(&v->lock);
     while (v->filled == v->count && !v->ended) pthread_cond_wait(&v->changed, &v->lock);
     bool ended = v->ended;
