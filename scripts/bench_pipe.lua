@@ -5,6 +5,7 @@
 -- results rotate over more than 300 MB, so that the cache serves none of them. Bytes are counted as read and written once each. On the host it is the wall
 -- clock, over smaller pictures. NPP stands beside it where its libraries can be opened.
 local gpu = require "gpuwb"
+local ffi = require "ffi"
 local C = require("gpuwb.cdef").C
 local bench = dofile((arg[0]:match("^.*/") or "") .. "bench_time.lua")
 local now, each = bench.now, bench.each
