@@ -202,37 +202,48 @@ do
     row("CPU time of a call, clock included", used / calls)
 end
 
--- ---- NPP
+-- ---- NPP: the same jobs, call by call. Each crop goes through five calls.
 
-local function npp()
+local function npp_jobs()
     local label = "NPP: nv12 -> rgb24 " .. size
     if not cuda then return absent(label, "the device is the host") end
-    local ok, lib
-    for _, version in ipairs {13, 12, 11} do
-        ok, lib = pcall(ffi.load, "libnppicc.so." .. version)
-        if ok then break end
-    end
-    if not ok then return absent(label, tostring(lib):gsub(":.*", "")) end
-    ffi.cdef [[
-    typedef struct { int width, height; } gwb_npp_size;
-    typedef struct {
-        void *stream; int device, multiprocessors, threads, block_threads; size_t shared; int major, minor; unsigned flags; int reserved;
-    } gwb_npp_context;
-    int nppiNV12ToRGB_709CSC_8u_P2C3R_Ctx(const uint8_t *const src[2], int src_step, uint8_t *dst, int dst_step, gwb_npp_size size, gwb_npp_context context);
-    ]]
-    local context = ffi.new("gwb_npp_context", {stream = stream.handle, multiprocessors = 132, threads = 2048, block_threads = 1024, shared = 49152, major = 9})
+    local npp = require "gpuwb.npp"
+    local ok, why = pcall(npp.version)
+    if not ok then return absent(label, why.message) end
+
     local sets = math.ceil(ROTATE / (W * H * 4.5))
     local from = each(sets, nv12)
-    local to = each(sets, function() return gpu.mat(W, H, "u8x3") end)
-    gpu.synchronize()
-    local pairs_of = each(sets, function(i) return ffi.new("const uint8_t *[2]", {from[i].planes[1].data, from[i].planes[2].data}) end)
-    local area = ffi.new("gwb_npp_size", W, H)
-    local status = 0
-    local us = time(function(i)
+    local to = each(sets, function() return gpu.image("rgb24", W, H) end)
+    local into = each(sets, function(i) return {out = to[i], stream = stream} end)
+    row(label, time(function(i) npp.convert(from[i % sets + 1], "rgb24", into[i % sets + 1]) end, 100), W * H * 4.5)
+
+    local scale, offset = {}, {}
+    for c = 1, 3 do scale[c], offset[c] = 1 / (255 * std[c]), -mean[c] / std[c] end
+    -- From an interleaved u8 mat to planes of side x side, through mats that are there.
+    local function chain(side)
+        local small, real = gpu.mat(side, side, "u8x3"), gpu.mat(side, side, "f32x3")
+        local planes = each(3, function() return gpu.mat(side, side, "f32") end)
+        local a, b, c = {out = small, stream = stream}, {out = real, stream = stream}, {out = planes, stream = stream}
+        return function(source)
+            npp.resize(source, side, side, a)
+            npp.float(small, b)
+            npp.mul(real, scale, b)
+            npp.add(real, offset, b)
+            npp.split(real, c)
+        end
+    end
+    local rest = chain(640)
+    row("NPP: nv12 " .. size .. " -> 640x640 bilinear, normalised planar f32, 6 calls", time(function(i)
         local at = i % sets + 1
-        status = lib.nppiNV12ToRGB_709CSC_8u_P2C3R_Ctx(pairs_of[at], from[at].planes[1].step, to[at].data, to[at].step, area, context)
-    end, 100)
-    if status ~= 0 then return absent(label, "status " .. status) end
-    row(label, us, W * H * 4.5)
+        npp.convert(from[at], "rgb24", into[at])
+        rest(to[at].planes[1])
+    end, 50))
+    close(from)
+
+    local views = each(CROPS, function(i) return to[i % sets + 1].planes[1]:roi(i * 37 % (W - 256), i * 61 % (H - 256), 256, 256) end)
+    local crop = chain(224)
+    local function all() for i = 1, CROPS do crop(views[i]) end end
+    all()
+    row(("NPP: %d crops 256x256 of rgb24 -> 224x224, normalised planar f32, 5 calls a crop"):format(CROPS), bench.time(stream, all, 3, RUNS, 100))
 end
-npp()
+npp_jobs()

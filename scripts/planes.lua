@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- A decoded frame, whose planes lie packed in one array, taken apart on a stream, converted, and written as a picture.
 local usage = [[
-usage: gpuwb scripts/planes.lua [FRAME.npy|y4m|yuv] OUT.png [OPTION ...]     without FRAME a test card is made
+usage: gpuwb scripts/planes.lua [FRAME.npy|y4m|yuv|mp4|...] OUT.png [OPTION ...]     without FRAME a test card is made; of a video the first one
   --format F              pixel format of an npy or yuv frame (yuv420p)
   --width W --height H    size of a yuv frame
   --matrix M --range R    what the numbers mean (bt601, limited)
@@ -48,9 +48,11 @@ local function load_frame(path, opts)
         local card = dofile((arg[0]:match("^.*/") or "") .. "testcard.lua")
         width, height, tags = width or 600, height or 400, card.tags
         frame = card.frame(width, height)
-    elseif path:find("%.y4m$") then
-        local img = gpu.load(path)  -- its planes come apart already: pack them, as a decoder would
-        format, width, height, tags.range, tags.siting = img.format, img.width, img.height, img.range, img.siting
+    elseif path:find("%.y4m$") or not path:find("%.npy$") and not path:find("%.yuv$") and not width then
+        local frames = gpu.frames(path)     -- a y4m, or a video
+        local img = frames()                -- its planes come apart already: pack them, as a decoder would
+        frames:close()
+        format, width, height, tags.matrix, tags.range, tags.siting = img.format, img.width, img.height, img.matrix, img.range, img.siting
         frame = gpu.mat(gpu.format(format):bytes(width, height), 1, "u8")
         gpu.copy(frame:planes(format, width, height), img)
     elseif path:find("%.npy$") then

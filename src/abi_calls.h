@@ -22,6 +22,7 @@ int gwb_synchronize(int device);                // waits for all work of the dev
 // opens again when next used. On cuda the whole process loses its primary context; the way to go on after a kernel has failed. No other thread may be
 // in a call meanwhile.
 int gwb_reset(int device);
+int gwb_resets(int device);                     // how often the device was reset: what libraries made on it before is gone; GWB_NO_DEVICE
 int gwb_memory_get(int device, gwb_memory *memory);     // bytes now; does not wait; GWB_NO_DEVICE
 int64_t gwb_trim(int device);                   // gives memory kept for reuse back to the device; bytes given back, or a negative status
 int gwb_limit(int device, int64_t bytes);       // most bytes for mats; 0: no limit
@@ -54,6 +55,11 @@ int gwb_mat_pending(const gwb_mat *m);          // 1: work that uses m's buffer 
 // Tells the ordering that `stream` is used outside gpuwb to read (or write) m from here on: later operations wait for what it holds now.
 int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *stream, int write);
 int gwb_mat_ready(const gwb_mat *m, const gwb_stream *stream);  // later work of `stream`, of any device, runs after all that uses m now; NULL: waits for that
+// Calls of another library that use mats on `stream` stand between these two, which get the same lists. begin makes the stream wait for the work that the
+// mats depend on, and the device current for libraries on this thread; end tells the ordering, and puts the device back that was current (*outer). Where
+// begin fails there is no end; the mats and the stream stay open until end.
+int gwb_library_begin(const gwb_stream *stream, const gwb_mat *const *reads, int read_count, const gwb_mat *const *writes, int write_count, void **outer);
+int gwb_library_end(const gwb_stream *stream, const gwb_mat *const *reads, int read_count, const gwb_mat *const *writes, int write_count, void *outer);
 int gwb_mat_at(const gwb_mat *m, int32_t x, int32_t y, double *values);     // waits; `channels` values
 int gwb_mat_declare(const gwb_mat *frame, int format, int32_t width, int32_t height);   // a packed frame of that format begins at `frame`: rule P4 then knows its planes
 
@@ -116,6 +122,26 @@ int gwb_frames_open(const char *path, int64_t frame_bytes, const gwb_read_params
 // planes: plane[0].data is where its bytes begin.
 int gwb_frames_next(gwb_frames *frames, gwb_picture *picture);
 void gwb_frames_close(gwb_frames *frames);      // NULL is fine
+int gwb_frames_known(const char *path);         // 1: gwb_frames_open reads it (a y4m, or no regular file); 0: something else; or a negative status
+
+// ---- programs that read and write video. `argv` ends with NULL; argv[0] is looked for on PATH, no shell is in between. Where it is not there the call
+// is GWB_UNSUPPORTED, and `advice` ends its text. A program runs beside this one and is ended by gwb_video_close at the latest.
+int gwb_program_read(const char *const *argv, const char *advice, int64_t max_bytes, gwb_bytes *bytes);     // adds its whole standard output; waits
+// Frames of frame_bytes each from its standard output, up to `ahead` (2..16) of them held in page-locked memory. What it says on standard error makes the
+// end a GWB_BAD_FILE, with `lenient` it does not. The reader is the caller's; one thread may use it.
+int gwb_video_read(gwb_video **video, const char *const *argv, const char *advice, int64_t frame_bytes, int32_t ahead, int lenient);
+// Waits for the next frame: the number of its block from 1; 0: there is none. *frames: how many came so far. The block is filled anew when the work is
+// done that was enqueued on it before the next call.
+int gwb_video_next(gwb_video *video, int64_t *frames);
+int gwb_video_block(const gwb_video *video, int block, gwb_mat *m);    // a view of the block, the caller's; one row, or more of 1 MiB
+// Frames to its standard input. "file:NAME" is added to the arguments: a new file beside `path` whose name ends with `end`; or `path` itself, where that
+// is no regular file.
+int gwb_video_write(gwb_video **video, const char *const *argv, const char *advice, const char *path, const char *end, int64_t frame_bytes,
+                    int32_t ahead);
+int gwb_video_room(gwb_video *video, int64_t frame_bytes, uint8_t **frame);     // waits for a place for a frame; a failure where the program has ended
+void gwb_video_send(gwb_video *video);          // the frame is there
+int gwb_video_finish(gwb_video *video, int sync);       // waits for the program's end, and renames its file to `path`; close it all the same
+void gwb_video_close(gwb_video *video);         // NULL is fine. Ends the program at once; a file that is not finished is removed
 
 // ---- pixel formats. Positions count from 0; a format's position may change between versions, its name does not.
 int gwb_format_count(void);

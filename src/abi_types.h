@@ -369,6 +369,7 @@ typedef struct gwb_write_params {
 } gwb_write_params;
 
 typedef struct gwb_frames gwb_frames;   // a file of frames, read one after the other
+typedef struct gwb_video gwb_video;     // frames from a program, or to one
 
 // One stage of a pipeline as a script gives it; src/ops.h says what n, v and the rest hold for each.
 typedef struct gwb_pipe_step {

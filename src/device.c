@@ -162,11 +162,15 @@ gwb_device *gwb_device_peek(int position)
     return &devices[position];
 }
 
+void (*gwb_before_reset)(void);
+
 int gwb_reset(int device)
 {
     if (device < 0 || device >= gwb_device_count())
         return gwb_fail(GWB_NO_DEVICE, "there is no device number %d; there are %d", device, device_count);
     gwb_device *d = &devices[device];
+    if (gwb_before_reset)
+        gwb_before_reset();
     for (int i = 0; i < device_count; i++)      // others may wait for this one; one that failed does not wait
         gwb_device_settle(i);
     gwb_lock();
@@ -186,6 +190,13 @@ int gwb_reset(int device)
     }
     gwb_unlock();
     return 0;
+}
+
+int gwb_resets(int device)
+{
+    if (device < 0 || device >= gwb_device_count())
+        return gwb_fail(GWB_NO_DEVICE, "there is no device number %d; there are %d", device, device_count);
+    return (int)(devices[device].epoch & INT32_MAX);
 }
 
 gwb_device *gwb_device_default(void)

@@ -119,6 +119,9 @@ typedef struct gwb_device_ops {
     void (*kernel_close)(gwb_device *d, void *module, bool lost);   // nothing runs in it any more; lost: the device was reset since it was opened
     int (*kernel_launch)(gwb_queue *q, const gwb_kernel_run *run);  // enqueues
 
+    void *(*enter)(gwb_device *d);              // makes the device the one that other libraries on this thread work on; gives what `leave` puts back
+    void (*leave)(gwb_device *d, void *outer);
+
     void (*reset)(gwb_device *d);   // gives up all that `open` made: memory, queues, events and modules of the device are gone; d->impl is NULL then
 } gwb_device_ops;
 
@@ -141,6 +144,7 @@ void gwb_unlock(void);
 
 gwb_device *gwb_device_at(int position);        // NULL with the error set where there is none; opens it
 bool gwb_devices_found(void);                   // the devices were looked for, so there may be work
+extern void (*gwb_before_reset)(void);          // called first by gwb_reset: ends threads that use mats by themselves. NULL: there are none
 void gwb_device_settle(int position);           // waits for the work of a device that was opened; says nothing of errors
 gwb_device *gwb_device_peek(int position);      // one of the list, which stays closed where it is
 gwb_device *gwb_device_default(void);           // the current one, open; NULL with the error set

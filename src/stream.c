@@ -61,6 +61,10 @@ gwb_queue *gwb_queue_legacy(gwb_device *dev)
 // Numbers what the queue holds now, work of others included, so that a wait for that number covers it.
 static int number_now(gwb_queue *q)
 {
+    if (q->graph) {     // what another library enqueued is recorded
+        gwb_graph_count(q->graph);
+        return 0;
+    }
     q->issued++;
     if (q->dev->info.cuda)
         return 0;       // an event recorded later covers it
@@ -358,9 +362,63 @@ int gwb_mat_ready(const gwb_mat *m, const gwb_stream *s)
     if (rc < 0 || !m->buf)
         return rc;
     gwb_lock();
-    rc = s ? gwb_buf_order(m->buf, s->queue, true) : gwb_buf_wait(m->buf, true);
+    rc = s ? gwb_queue_before(s->queue, m->buf, true) : gwb_buf_wait(m->buf, true);
     gwb_unlock();
     return rc;
+}
+
+// ---- calls of other libraries
+
+static int check_uses(const gwb_stream *s, const gwb_mat *const *mats, int count, bool write)
+{
+    for (int i = 0; i < count; i++) {
+        int rc = write ? gwb_mat_check_writable(mats[i], "mat") : gwb_mat_check(mats[i], "mat");
+        if (rc < 0)
+            return rc;
+        if (mats[i]->buf && mats[i]->device != s->device)
+            return gwb_fail(GWB_BAD_ARGUMENT, "a mat belongs to %s and the stream to %s; all must be of one device",
+                            gwb_device_peek(mats[i]->device)->info.name, s->queue->dev->info.name);
+    }
+    return 0;
+}
+
+int gwb_library_begin(const gwb_stream *s, const gwb_mat *const *reads, int read_count, const gwb_mat *const *writes, int write_count, void **outer)
+{
+    *outer = NULL;
+    int rc = gwb_stream_check(s, "stream");
+    if (rc >= 0)
+        rc = check_uses(s, reads, read_count, false);
+    if (rc >= 0)
+        rc = check_uses(s, writes, write_count, true);
+    if (rc < 0)
+        return rc;
+    gwb_lock();
+    for (int i = 0; i < read_count + write_count && rc >= 0; i++) {
+        const gwb_mat *m = i < read_count ? reads[i] : writes[i - read_count];
+        if (m->buf)
+            rc = gwb_queue_before(s->queue, m->buf, i >= read_count);
+    }
+    gwb_unlock();
+    if (rc >= 0)
+        *outer = s->queue->dev->ops->enter(s->queue->dev);
+    return rc < 0 ? rc : 0;
+}
+
+int gwb_library_end(const gwb_stream *s, const gwb_mat *const *reads, int read_count, const gwb_mat *const *writes, int write_count, void *outer)
+{
+    int rc = gwb_stream_check(s, "stream");
+    if (rc < 0)
+        return rc;
+    s->queue->dev->ops->leave(s->queue->dev, outer);
+    gwb_lock();
+    rc = number_now(s->queue);
+    for (int i = 0; i < read_count + write_count && rc >= 0; i++) {
+        const gwb_mat *m = i < read_count ? reads[i] : writes[i - read_count];
+        if (m->tag == GWB_MAT_TAG && m->buf)
+            rc = gwb_queue_behind(s->queue, m->buf, s->queue->issued, i >= read_count);
+    }
+    gwb_unlock();
+    return rc < 0 ? rc : 0;
 }
 
 // ---- events

@@ -6,6 +6,7 @@ local device = require "gpuwb.device"
 local format = require "gpuwb.format"
 local image = require "gpuwb.image"
 local mat = require "gpuwb.mat"
+local video = require "gpuwb.video"
 local C = require("gpuwb.cdef").C
 
 local files = {public = {}}
@@ -129,8 +130,10 @@ local function open_frames(op, path, frame_bytes, params)
 end
 
 local function close_frames(frames)
-    C.gwb_frames_close(ffi.gc(frames.handle, nil))
-    frames.handle = nil
+    if frames.handle then
+        C.gwb_frames_close(ffi.gc(frames.handle, nil))
+        frames.handle = nil
+    end
 end
 
 -- What a raw file's frames are: a function that makes an image of a frame's bytes, and their number.
@@ -178,48 +181,106 @@ function public.load_raw(path, name, width, height, opts)
     return img
 end
 
---- gpu.frames(path [, {format=, width=, height=, frame=, device=, stream=, strict=, matrix=, range=, …}]) -> iterator: for img, n in gpu.frames(path).
--- A y4m, or with format, width and height a raw file; "-" is standard input. Each frame is a new image; n counts from 0, and frame= is where to begin.
--- A cut last frame is an error, and with strict=false the end. Tags given here come in the place of the file's.
+-- What gpu.frames gives: called as a function it is the next frame and its number; close() ends it.
+local Frames = {__name = "frames"}
+Frames.__index = Frames
+
+function Frames:close()
+    if getmetatable(self) ~= Frames then
+        check.fail("BAD_ARGUMENT", "frames:close", "call it as a method of what gpu.frames gives, got %s", check.show(self))
+    end
+    if self.reader then
+        self.reader:close()
+        self.reader = nil
+    end
+end
+
+local function next_frame(self)
+    local op, opts = "gpu.frames", self.opts
+    local img = self.reader:next()
+    if not img then
+        return nil
+    end
+    for _, tag in ipairs(tags) do
+        if opts[tag] ~= nil then
+            img[tag] = format.tag_name(tag, format.tag(op, tag, opts[tag]))
+        end
+    end
+    if self.format and img.format ~= self.format then
+        local stored = img
+        img = stored:convert(self.format, {stream = self.stream})
+        stored:close()
+    end
+    return img
+end
+
+function Frames:__call()
+    if not self.reader then
+        return nil
+    end
+    local ok, img = pcall(next_frame, self)
+    if not ok or not img then
+        self:close()
+        if not ok then
+            error(img, 0)
+        end
+        return nil
+    end
+    self.n = self.n + 1
+    return img, self.n
+end
+
+local Stored = {}       -- the reader of y4m and raw files
+Stored.__index = Stored
+
+function Stored:next()
+    if check.status(C.gwb_frames_next(self.handle, self.picture), "gpu.frames") == 0 then
+        return nil
+    elseif self.make then
+        return self.make(self.picture.plane[0].data)
+    end
+    return place("gpu.frames", self.picture, self.position, self.stream)
+end
+
+Stored.close = close_frames
+
+--- gpu.frames(path [, {format=, width=, height=, frame=, device=, stream=, strict=, orient=, matrix=, range=, …}]) -> iterator: for img, n in
+-- gpu.frames(path). A y4m; with format, width and height a raw file; "-" is one of these from standard input; any other file is a video, whose frames
+-- the program ffmpeg decodes, read ahead of the loop. Each frame is a new image in the file's own pixel format, or converted to format= on its device;
+-- n counts from 0, and frame= is where to begin. A cut or damaged file is an error behind its last good frame, and with strict=false the end. Tags given
+-- here come in the place of the file's. A video is turned as it says, unless orient=false. iterator:close() ends it before its end, as dropping it does.
+-- Errors: NO_FILE, BAD_FILE, UNSUPPORTED without ffmpeg, LIMIT (gpu.limits).
 function public.frames(path, opts)
     local op = "gpu.frames"
     check.path(op, "path", path)
-    opts = check.options(op, opts, {"format", "width", "height", unpack(raw_options)})
+    opts = check.options(op, opts, {"format", "width", "height", "orient", unpack(raw_options)})
+    local given = {}
+    for key, value in pairs(opts) do
+        given[key] = value
+    end
     local params = reading(op, opts)
-    local n = tonumber(params.frame) - 1
-    local make, bytes
-    if opts.format ~= nil then
-        make, bytes = raw_frame(op, opts.format, opts.width, opts.height, opts)
-    elseif opts.width ~= nil or opts.height ~= nil then
-        check.fail("BAD_ARGUMENT", op, "width and height belong to raw frames, which want format= too")
-    end
     local position, stream = target(op, opts)
-    local frames, picture = open_frames(op, path, bytes or 0, params), new_picture()
-    return function()
-        if not frames.handle then
-            return nil
+    local frames = {opts = given, stream = stream, n = tonumber(params.frame) - 1}
+    local make, bytes
+    if opts.width ~= nil or opts.height ~= nil then
+        if opts.format == nil then
+            check.fail("BAD_ARGUMENT", op, "width and height belong to raw frames, which want format= too")
         end
-        local rc = C.gwb_frames_next(frames.handle, picture)
-        if rc <= 0 then
-            local message = rc < 0 and ffi.string(C.gwb_error_message())
-            close_frames(frames)
-            if message then
-                check.fail(ffi.string(C.gwb_status_name(rc)), op, "%s", message)
-            end
-            return nil
-        end
-        n = n + 1
-        if make then
-            return make(picture.plane[0].data), n
-        end
-        local img = place(op, picture, position, stream)
-        for _, tag in ipairs(tags) do
-            if opts[tag] ~= nil then
-                img[tag] = format.tag_name(tag, format.tag(op, tag, opts[tag]))
-            end
-        end
-        return img, n
+        make, bytes = raw_frame(op, opts.format, opts.width, opts.height, opts)
+    elseif opts.format ~= nil then
+        frames.format = format.find(op, opts.format).name
     end
+    for _, tag in ipairs(tags) do
+        format.tag(op, tag, opts[tag])
+    end
+    if make or check.status(C.gwb_frames_known(path), op) == 1 then
+        local reader = open_frames(op, path, bytes or 0, params)
+        reader.make, reader.picture, reader.position, reader.stream = make, new_picture(), position, stream
+        frames.reader = setmetatable(reader, Stored)
+    else
+        frames.reader = video.open(op, path, given, params, position, stream)
+    end
+    return setmetatable(frames, Frames)
 end
 
 -- ---- writing

@@ -55,9 +55,9 @@ const char *gwb_file_kind(const char *extension)
 static const struct { int at; const char *mark, *name; } others[] = {
     {0, "II*", "a TIFF file"}, {0, "MM", "a TIFF file"}, {8, "WEBP", "a WebP file"}, {4, "ftypavif", "an AVIF file"},
     {4, "ftyphei", "a HEIC file"}, {4, "ftypmif1", "a HEIF file"}, {0, "v/1\1", "an OpenEXR file"}, {4, "JXL ", "a JPEG XL file"},
-    {0, "\xff\x0a", "a JPEG XL file"}, {4, "jP  ", "a JPEG 2000 file"}, {4, "ftyp", "an MP4 or QuickTime video"},
-    {0, "\x1a\x45\xdf\xa3", "a Matroska or WebM video"},
-    {8, "AVI ", "an AVI video"}, {0, "DDS ", "a DDS texture"}, {0, "PK\3\4", "a zip archive (as npz is one)"}, {0, "%PDF", "a PDF file"},
+    {0, "\xff\x0a", "a JPEG XL file"}, {4, "jP  ", "a JPEG 2000 file"}, {4, "ftyp", "an MP4 or QuickTime video, which gpu.frames reads"},
+    {0, "\x1a\x45\xdf\xa3", "a Matroska or WebM video, which gpu.frames reads"},
+    {8, "AVI ", "an AVI video, which gpu.frames reads"}, {0, "DDS ", "a DDS texture"}, {0, "PK\3\4", "a zip archive (as npz is one)"}, {0, "%PDF", "a PDF file"},
     {0, "<svg", "an SVG drawing"}, {0, "<?xml", "an XML file"}, {0, "<!", "an HTML page"}, {0, "\x1f\x8b", "a gzip file"},
 };
 

@@ -5,6 +5,7 @@
 
 #include "error.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -78,6 +79,10 @@ int gwb_frames_take(gwb_frames *frames, gwb_picture *out);  // the next frame as
 int gwb_file_open(const char *path, FILE **file, int64_t *size);
 // Adds what follows; closes the file.
 int gwb_file_rest(FILE *file, int64_t size, const char *name, int64_t max_bytes, gwb_bytes *bytes);
+// A new file beside `path`, whose owner and mode it gets: a descriptor, or a failure that leaves nothing. `target` is what it shall replace, a link
+// followed; `part` its name, which ends with `end`. Then it is renamed, or removed where that fails.
+int gwb_file_part(const char *path, const char *end, char target[PATH_MAX], char part[PATH_MAX]);
+int gwb_file_replace(const char *path, const char *target, char part[PATH_MAX], int sync);
 
 // src/codec/stb.c: the decoders and encoders of stb_image, fenced in.
 int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *channels);

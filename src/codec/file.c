@@ -115,14 +115,15 @@ static int write_all(int fd, const char *path, const uint8_t *bytes, int64_t siz
     return rc;
 }
 
-// A new file in the folder of `target`, its name in `part`.
-static int open_part(const char *target, char part[PATH_MAX])
+// A new file in the folder of `target`, its name in `part`, which ends with `end`.
+static int open_part(const char *target, const char *end, char part[PATH_MAX])
 {
     static atomic_uint counter;
     const char *slash = strrchr(target, '/');
     int folder = slash ? (int)(slash - target) + 1 : 0, fd = -1;
     for (int i = 0; i < 100; i++) {
-        int length = snprintf(part, PATH_MAX, "%.*s.gpuwb-%d-%u.part", folder, target, (int)getpid(), atomic_fetch_add(&counter, 1));
+        int length = snprintf(part, PATH_MAX, "%.*s.gpuwb-%d-%u.part%s", folder, target, (int)getpid(),
+                              atomic_fetch_add(&counter, 1), end);
         if (length >= PATH_MAX) {
             errno = ENAMETOOLONG;
             return -1;
@@ -144,23 +145,18 @@ static void sync_folder(char part[PATH_MAX])
     close(fd);
 }
 
-int gwb_file_write(const char *path, const void *bytes, int64_t size, int sync)
+int gwb_file_part(const char *path, const char *end, char target[PATH_MAX], char part[PATH_MAX])
 {
     struct stat old;
-    char target[PATH_MAX], part[PATH_MAX];
     bool exists = stat(path, &old) == 0;
-    if (strcmp(path, "-") == 0 || (exists && !S_ISREG(old.st_mode))) {
-        fflush(stdout);
-        int fd = strcmp(path, "-") == 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC);
-        return fd < 0 ? fail_io(path, "cannot open", errno) : write_all(fd, path, bytes, size, sync);
-    }
+    if (exists && !S_ISREG(old.st_mode)) return fail_io(path, "cannot be replaced", S_ISDIR(old.st_mode) ? EISDIR : EINVAL);
     if (exists) {
         if (access(path, W_OK) != 0 || !realpath(path, target)) return fail_io(path, "cannot write", errno); // a link stays a link
     } else {
-        if (strlen(path) >= sizeof target) return fail_io(path, "cannot write", ENAMETOOLONG);
+        if (strlen(path) >= PATH_MAX) return fail_io(path, "cannot write", ENAMETOOLONG);
         strcpy(target, path);
     }
-    int fd = open_part(target, part);
+    int fd = open_part(target, end, part);
     if (fd < 0) return fail_io(path, "cannot write", errno);
     int rc = 0;
     if (exists) {
@@ -168,10 +164,36 @@ int gwb_file_write(const char *path, const void *bytes, int64_t size, int sync)
         if (old.st_uid != geteuid() && fchown(fd, old.st_uid, old.st_gid) != 0) rc = fail_io(path, "cannot keep the owner", errno);
         if (rc == 0 && fchmod(fd, old.st_mode & 07777) != 0) rc = fail_io(path, "cannot write", errno);
     }
-    if (rc == 0) rc = write_all(fd, path, bytes, size, sync);
-    else close(fd);
-    if (rc == 0 && rename(part, target) != 0) rc = fail_io(path, "cannot write", errno);
-    if (rc < 0) unlink(part);
-    else if (sync) sync_folder(part);
+    if (rc == 0) return fd;
+    close(fd);
+    unlink(part);
+    return rc;
+}
+
+int gwb_file_replace(const char *path, const char *target, char part[PATH_MAX], int sync)
+{
+    if (rename(part, target) != 0) {
+        int rc = fail_io(path, "cannot write", errno);
+        unlink(part);
+        return rc;
+    }
+    if (sync) sync_folder(part);
+    return 0;
+}
+
+int gwb_file_write(const char *path, const void *bytes, int64_t size, int sync)
+{
+    struct stat old;
+    char target[PATH_MAX], part[PATH_MAX];
+    if (strcmp(path, "-") == 0 || (stat(path, &old) == 0 && !S_ISREG(old.st_mode))) {
+        fflush(stdout);
+        int fd = strcmp(path, "-") == 0 ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_CLOEXEC);
+        return fd < 0 ? fail_io(path, "cannot open", errno) : write_all(fd, path, bytes, size, sync);
+    }
+    int fd = gwb_file_part(path, "", target, part);
+    if (fd < 0) return fd;
+    int rc = write_all(fd, path, bytes, size, sync);
+    if (rc == 0) return gwb_file_replace(path, target, part, sync);
+    unlink(part);
     return rc;
 }

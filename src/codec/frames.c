@@ -159,6 +159,19 @@ int gwb_frames_open(const char *path, int64_t frame_bytes, const gwb_read_params
     return rc < 0 ? rc : gwb_frames_from(file, size, "", path, frame_bytes, params, frames);
 }
 
+int gwb_frames_known(const char *path)
+{
+    FILE *file = NULL;
+    int64_t size = -1;
+    uint8_t start[10];
+    int rc = gwb_file_open(path, &file, &size);
+    if (rc < 0) return rc;
+    // What is no regular file cannot be looked at twice.
+    int known = size < 0 || gwb_y4m_recognise(start, (int64_t)fread(start, 1, sizeof start, file));
+    fclose(file);
+    return known;
+}
+
 int gwb_frames_take(gwb_frames *frames, gwb_picture *out)
 {
     int rc = gwb_frames_next(frames, out);

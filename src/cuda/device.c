@@ -34,6 +34,17 @@ void gwb_cuda_leave(CUcontext *outer)
         gwb_cuda.CtxSetCurrent(*outer);
 }
 
+static void *cuda_enter(gwb_device *d)
+{
+    return gwb_cuda_enter(d);
+}
+
+static void cuda_leave(gwb_device *d, void *outer)
+{
+    (void)d;
+    gwb_cuda_leave(&(CUcontext){outer});
+}
+
 // ---- devices
 
 int gwb_cuda_describe(int ordinal, gwb_device_info *info)
@@ -257,5 +268,6 @@ const gwb_device_ops gwb_cuda_ops = {
     .copy = gwb_cuda_copy, .launch = gwb_cuda_launch, .sleep = gwb_cuda_sleep,
     .record_begin = gwb_cuda_record_begin, .record_end = gwb_cuda_record_end, .record_launch = gwb_cuda_record_launch,
     .record_replace = gwb_cuda_record_replace, .record_close = gwb_cuda_record_close,
-    .kernel_open = gwb_cuda_kernel_open, .kernel_close = gwb_cuda_kernel_close, .kernel_launch = gwb_cuda_kernel_launch, .reset = cuda_reset,
+    .kernel_open = gwb_cuda_kernel_open, .kernel_close = gwb_cuda_kernel_close, .kernel_launch = gwb_cuda_kernel_launch, .enter = cuda_enter, .leave = cuda_leave,
+    .reset = cuda_reset,
 };

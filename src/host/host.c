@@ -603,6 +603,19 @@ static void host_record_close(gwb_device *d, void *recorded, bool lost)
     record_unref(recorded);
 }
 
+// Libraries of the processor know no device.
+static void *host_enter(gwb_device *d)
+{
+    (void)d;
+    return NULL;
+}
+
+static void host_leave(gwb_device *d, void *outer)
+{
+    (void)d;
+    (void)outer;
+}
+
 // The queues live on until their streams are closed; memory is the heap's.
 static void host_reset(gwb_device *d)
 {
@@ -620,5 +633,6 @@ const gwb_device_ops gwb_host_ops = {
     .copy = host_copy, .launch = host_launch, .sleep = host_sleep, .call = host_call,
     .record_begin = host_record_begin, .record_end = host_record_end, .record_launch = host_record_launch, .record_replace = host_record_replace,
     .record_close = host_record_close,
-    .kernel_open = gwb_host_kernel_open, .kernel_close = gwb_host_kernel_close, .kernel_launch = gwb_host_kernel_launch, .reset = host_reset,
+    .kernel_open = gwb_host_kernel_open, .kernel_close = gwb_host_kernel_close, .kernel_launch = gwb_host_kernel_launch, .enter = host_enter, .leave = host_leave,
+    .reset = host_reset,
 };

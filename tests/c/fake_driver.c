@@ -530,6 +530,11 @@ API cuStreamGetCtx(CUstream stream, CUcontext *context)
     *context = &contexts[stream->device];
     return 0;
 }
+API cuStreamGetFlags(CUstream stream, unsigned int *flags)
+{
+    *flags = stream_of(stream) ? GWB_CUDA_STREAM_NON_BLOCKING : 0;
+    return 0;
+}
 API cuStreamQuery(CUstream stream)
 {
     stream = stream_of(stream);
@@ -791,11 +796,18 @@ API cuGetErrorString(CUresult error, const char **text)
 API cuDeviceGetCount(int *count) { return *count = DEVICES, 0; }
 API cuDeviceGet(CUdevice *device, int ordinal) { return *device = ordinal, ordinal < DEVICES ? 0 : 101; }
 API cuDeviceGetName(char *name, int size, CUdevice device) { return snprintf(name, (size_t)size, "Fake %d", device), 0; }
+API cuDeviceGetUuid_v2(unsigned char uuid[16], CUdevice device)
+{
+    for (int i = 0; i < 16; i++)
+        uuid[i] = (unsigned char)(i * 17 + device);
+    return 0;
+}
 API cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) { return (void)device, *bytes = MEMORY, 0; }
 API cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 {
     (void)device;
     *value = attribute == GWB_CUDA_ATTRIBUTE_MAX_PITCH ? INT32_MAX : attribute == GWB_CUDA_ATTRIBUTE_MAJOR ? 9 : attribute == GWB_CUDA_ATTRIBUTE_SHARED ? 227 << 10
+             : attribute == 1 ? 1024 : attribute == 8 ? 49152 : attribute == 39 ? 2048   // threads and shared bytes of a block, threads of a multiprocessor
              : attribute == GWB_CUDA_ATTRIBUTE_UNITS;
     return 0;
 }
