@@ -27,7 +27,8 @@ int64_t gwb_trim(int device);                   // gives memory kept for reuse b
 int gwb_limit(int device, int64_t bytes);       // most bytes for mats; 0: no limit
 int gwb_collect_due(void);                      // 1: enough device bytes came up since gwb_collected that a collection pays
 void gwb_collected(void);                       // a collection is done: the count begins anew
-uint64_t gwb_released_owner(void);              // key of a wrapped owner whose memory is no longer used; 0: none. Asked until 0
+uint64_t gwb_owner_keys(void);                  // first of 2^32 keys for owners, which no other call in this process gets
+uint64_t gwb_released_owner(uint64_t first);    // key of a wrapped owner, of those from `first`, whose memory is no longer used; 0: none. Asked until 0
 int gwb_deleters_due(void);                     // 1: gwb_released_owner found imported memory that is no longer used
 void gwb_run_deleters(void);                    // tells its libraries, on this thread; a deleter may call anything, so not from compiled FFI calls
 

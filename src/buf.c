@@ -466,6 +466,8 @@ void gwb_buf_release(gwb_buf *b)
         POISON(b->base, gwb_buf_idle(b) ? b->room : 0);
 }
 
+enum { OWNER_BITS = 32 };      // of a key that tell the owners of one script state apart
+
 // Takes a foreign buffer whose work is done off the list; its further owners come next.
 static gwb_buf *take_leaving(gwb_buf **at)
 {
@@ -482,13 +484,20 @@ static gwb_buf *take_leaving(gwb_buf **at)
     return b;
 }
 
-uint64_t gwb_released_owner(void)
+uint64_t gwb_owner_keys(void)
+{
+    static _Atomic uint64_t next;
+    return (atomic_fetch_add(&next, 1) + 1) << OWNER_BITS;
+}
+
+uint64_t gwb_released_owner(uint64_t first)
 {
     uint64_t owner = 0;
     gwb_lock();
     release_later();
     for (gwb_buf **at = &leaving; *at && !owner;) {
-        if (!gwb_buf_idle(*at)) {
+        const gwb_owner *o = &(*at)->owner;
+        if ((o->key && o->key >> OWNER_BITS != first >> OWNER_BITS) || !gwb_buf_idle(*at)) {
             at = &(*at)->next;
             continue;
         }
