@@ -61,6 +61,7 @@ int gwb_mat_declare(const gwb_mat *frame, int format, int32_t width, int32_t hei
 // ---- streams and events
 int gwb_stream_create(gwb_stream *s, int device, const gwb_stream_params *params);
 int gwb_stream_default(gwb_stream *s, int device);      // the device's default stream; close it too
+int gwb_stream_share(gwb_stream *s, const gwb_stream *other);   // one more handle of that stream, which lives until the last is closed
 void gwb_stream_close(gwb_stream *s);           // work in it goes on
 int gwb_stream_synchronize(const gwb_stream *s);        // waits
 int gwb_stream_query(const gwb_stream *s);      // 1: all work is done, 0: not yet
@@ -188,6 +189,11 @@ int gwb_dlpack_export(void **managed, const gwb_mat *const *planes, int count, i
 int gwb_dlpack_import(gwb_mat *const *mats, int *count, void *managed, int versioned, int planar);
 void gwb_dlpack_delete(void *managed, int versioned);   // calls the deleter where there is one; NULL is fine. One of gpuwb's own counts as never lent
 int gwb_array_wrap(gwb_mat *const *mats, int *count, const gwb_array *array);   // the same of an array described by hand; see gwb_released_owner
+// The same with a function for the owner, which gwb_run_deleters calls with `arg`; where nothing was wrapped (*count is 0) it is not called.
+int gwb_array_wrap_owned(gwb_mat *const *mats, int *count, const gwb_array *array, void (*drop)(void *arg), void *arg);
+void gwb_python_release(void *object);          // drops a reference to a Python object, whether the thread has Python's lock or not
+// For PyCapsule_New, called with Python's lock: deletes the tensor of a capsule "dltensor" or "dltensor_versioned" that nobody took.
+void gwb_capsule_destroy(void *capsule);
 
 // ---- between processes of one machine. Handles are text without line breaks, less than 512 bytes, good as long as the process that gave it holds the object.
 // Waits for the work that uses m, so that whoever opens the handle finds it done; work after that is ordered by shared events alone.
