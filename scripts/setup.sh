@@ -8,6 +8,7 @@ packages=(
     gcc g++ libc6-dev make pkg-config premake4  # the build; g++ also serves nvcc, where there is one
     luajit libluajit-5.1-dev libedit-dev libstb-dev
     lua-busted lua-check                        # the tests
+    python3 python3-numpy libpython3-dev        # and those of gpuwb.python: libpython3-dev brings the shared library, whatever its version
 )
 
 if ! command -v dpkg-query >/dev/null; then
