@@ -74,7 +74,7 @@ def _open():
     tried = []
     for path in _places():
         try:
-            return ctypes.CDLL(path)
+            return ctypes.CDLL(path, ctypes.RTLD_GLOBAL)    # LuaJIT with it: Lua modules in C take its symbols from the process
         except OSError as e:
             tried.append(str(e))
     raise ImportError("gpuwb: cannot open libgpuwb.so (build it with scripts/build.sh release, or name it in GPUWB_LIBRARY): " + "; ".join(tried))

@@ -41,11 +41,17 @@ class Interface:
 class Box:
     pass
 
+def flags_of(capsule):
+    import ctypes
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return ctypes.c_uint64.from_address(get(capsule, b"dltensor_versioned") + 24).value
+
 def name_of(capsule):
     text = repr(capsule)
     return text[text.index('"') + 1:text.rindex('"')]
 ]], names)
-local offer, interface, name_of = py.item(names, "Offer"), py.item(names, "Interface"), py.item(names, "name_of")
+local offer, interface, name_of, flags_of = py.item(names, "Offer"), py.item(names, "Interface"), py.item(names, "name_of"), py.item(names, "flags_of")
 
 local shared, collect = python.shared, python.collect
 
@@ -168,6 +174,7 @@ helper.each_device(function(device)
             } do
                 case.kw.max_version = v1
                 local capsule = o.__dlpack__(py.kw(case.kw))
+                assert.equal(case.same and 0 or 2, flags_of(capsule))       -- 2: a copy
                 local n = py.mat(offer(capsule, case.host and py.tuple {CPU, 0} or place))
                 assert.equal(case.same, n.data == m.data)
                 assert.equal(case.host and "host" or device, n.device)

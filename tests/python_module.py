@@ -214,6 +214,11 @@ def test_the_end_with_all_alive():
     atexit.register(lambda: print("exit function", flush=True))
 
 
+def test_lua_modules_in_c():
+    lua = gpuwb.Lua()
+    assert lua.execute("local ok, lfs = pcall(require, 'lfs') return ok and lfs.currentdir() or lfs") == os.getcwd()
+
+
 def test_close():
     lua = gpuwb.Lua()
     f = lua.execute("return function() return 1 end")

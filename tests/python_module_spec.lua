@@ -7,7 +7,7 @@ local folder = helper.command():match("^'(.*)/[^/]*'$")
 
 -- The shell words before Python's own. A sanitizer's library has to be the first one in a program that is not built with it.
 local function environment(device)
-    local words = {"PYTHONPATH=lua", ("GPUWB_LIBRARY='%s/libgpuwb.so'"):format(folder), "GPUWB_DEVICE=" .. device}
+    local words = {"PYTHONPATH=lua PYTHONDONTWRITEBYTECODE=1", ("GPUWB_LIBRARY='%s/libgpuwb.so'"):format(folder), "GPUWB_DEVICE=" .. device}
     if folder:find("/asan$") then   -- of the objects that Python itself leaves at its end most are lost
         words[#words + 1] = "LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0"
     end

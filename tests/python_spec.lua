@@ -179,6 +179,14 @@ class Thing:
             assert.is_true(a == fraction(2, 6))
             assert.is_false(a == b)
             assert.is_false(a == nil)
+            for _, other in ipairs {print, {1, 2, x = 3}, "\255", ffi.new("int[1]"), newproxy(true)} do
+                assert.is_false(a == other)
+            end
+            assert.is_true(py.eval("1") == 1)
+            local one = py.eval("[1]")
+            assert.is_true(one == py.eval("[1]"))
+            py.release(one)
+            assert.is_false(one == py.eval("[1]"))
             assert.equal("1/3 and 1/6", a .. " and " .. b)
         end)
 
@@ -500,6 +508,11 @@ describe("a process with Python", function()
         assert.falsy(text:find("never", 1, true), text)
         assert.falsy(text:find("KeyboardInterrupt", 1, true), text)
         assert.equal(1, status)
+    end)
+
+    it("leaves the other signals as they are", function()
+        local text = run(start .. "local s = py.import('signal') print(py.is(s.getsignal(s.SIGPIPE), s.SIG_DFL))")
+        assert.equal("true\n", text)
     end)
 
     it("runs several Lua states, and outlives them", function()

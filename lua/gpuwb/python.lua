@@ -178,11 +178,18 @@ local function compare(a, b, how)
     return checked(op, P.PyObject_RichCompareBool(to_python(op, a), to_python(op, b), how)) == 1
 end
 
+-- What has no counterpart in Python equals no object.
+local function equal(a, b)
+    local can, x = pcall(to_python, "python", a)
+    local could, y = pcall(to_python, "python", b)
+    return can and could and checked("python", P.PyObject_RichCompareBool(x, y, EQUAL)) == 1
+end
+
 function meta.__eq(a, b)
     if type(a) == "nil" or type(b) == "nil" then
         return false
     end
-    return hold(compare, a, b, EQUAL)
+    return hold(equal, a, b)
 end
 
 function meta.__lt(a, b)
