@@ -98,6 +98,7 @@ _device_find = _function("gwb_device_find", _int, _text)
 _mat_create = _function("gwb_mat_create", _int, _pointer, _int, ctypes.c_int32, ctypes.c_int32, _int, _int, _pointer)
 _mat_view = _function("gwb_mat_view", _int, _pointer, _pointer, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_int32)
 _mat_close = _function("gwb_mat_close", None, _pointer)
+_mat_lent = _function("gwb_mat_lent", None, _pointer)
 _mat_ready = _function("gwb_mat_ready", _int, _pointer, _pointer)
 _mat_dl_device = _function("gwb_mat_dl_device", _int, _pointer, _pointer)
 _copy = _function("gwb_copy", _int, _pointer, _pointer, _pointer)
@@ -154,14 +155,16 @@ class Mat:
     two makes all work on the mat that was issued before come first: on the host it waits. Later work of gpuwb on the same memory is not held up by what the
     other library does: on a cuda device say m:record_stream(s) in Lua. close() releases now; twice is harmless.
     """
-    __slots__ = ("_c", "__weakref__")
+    __slots__ = ("_c", "_read", "__weakref__")
 
     def __init__(self):
         raise TypeError("gpuwb.Mat is made by a script, or of an array by gpuwb.mat(array)")
 
-    def __del__(self, _close=_mat_close, _byref=ctypes.byref):
+    def __del__(self, _close=_mat_close, _lent=_mat_lent, _byref=ctypes.byref):
         c = getattr(self, "_c", None)
         if c is not None and c.tag:
+            if self._read:      # whoever read the cuda interface may have work under way
+                _lent(_byref(c))
             _close(_byref(c))
 
     close = __del__
@@ -226,7 +229,7 @@ class Mat:
         self._live()
         if self.__dlpack_device__()[0] == _CPU:
             raise AttributeError("gpuwb.Mat: the memory is plain host memory; __array_interface__ shows it")
-        interface = self._interface()
+        interface, self._read = self._interface(), True
         if self.device == "host":       # page-locked: there is no stream of its device to name
             _check(_mat_ready(ctypes.byref(self._c), None), "gpuwb.Mat")
             return interface
@@ -323,7 +326,7 @@ def _device_name(position):
 
 def _new_mat():
     m = Mat.__new__(Mat)
-    m._c = _MatStruct()
+    m._c, m._read = _MatStruct(), False
     return m
 
 

@@ -54,6 +54,9 @@ int gwb_mat_wait(const gwb_mat *m, int for_write);      // waits for the work th
 int gwb_mat_pending(const gwb_mat *m);          // 1: work that uses m's buffer is not done yet
 // Tells the ordering that `stream` is used outside gpuwb to read (or write) m from here on: later operations wait for what it holds now.
 int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *stream, int write);
+// Another library has issued its work on m, on streams that nobody named (cuda): the memory is reused, and written by gpuwb, behind what CUDA's legacy
+// default stream holds now.
+void gwb_mat_lent(const gwb_mat *m);
 int gwb_mat_ready(const gwb_mat *m, const gwb_stream *stream);  // later work of `stream`, of any device, runs after all that uses m now; NULL: waits for that
 int gwb_mat_at(const gwb_mat *m, int32_t x, int32_t y, double *values);     // waits; `channels` values
 int gwb_mat_declare(const gwb_mat *frame, int format, int32_t width, int32_t height);   // a packed frame of that format begins at `frame`: rule P4 then knows its planes

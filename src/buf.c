@@ -243,7 +243,7 @@ void gwb_buf_release_later(gwb_later *l)
 
 // A library drops its tensor when it has issued the work on it, not when that is done. So the memory waits for CUDA's legacy default
 // stream, whose operations run behind those of all streams but the ones made not to block.
-static void mark_lent(gwb_buf *b)
+void gwb_buf_lent(gwb_buf *b)
 {
     gwb_device *dev = b->dev->info.cuda ? b->dev : b->holder;
     gwb_queue *q = dev && !b->lost ? gwb_queue_legacy(dev) : NULL;
@@ -260,7 +260,7 @@ static void release_later(void)
     while (l) {
         gwb_later *next = l->next;
         if (l->buf && l->lent)
-            mark_lent(l->buf);
+            gwb_buf_lent(l->buf);
         if (l->buf)
             gwb_buf_release(l->buf);
         free(l);

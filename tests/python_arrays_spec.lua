@@ -101,6 +101,26 @@ helper.each_device(function(device)
             assert.equal(before, gpu.memory().used)
         end)
 
+        if device ~= "host" then
+            it("whose interface was read is reused behind the work of whoever read it", function()
+                collect()
+                gpu.synchronize()
+                gpu.trim()
+                local m = gpu.mat(333, 77, "u8")
+                local data, o = m.data, shared(m)
+                assert.truthy(o.__cuda_array_interface__)
+                m:close()
+                local s = gpu.wrap_stream(1)
+                s:sleep(80)         -- the library's work on the memory, of which gpuwb knows nothing
+                o.close()
+                local other = gpu.mat(333, 77, "u8")
+                assert.is_false(s:query())
+                assert.are_not.equal(data, other.data)
+                gpu.synchronize()
+                assert.equal(data, gpu.mat(333, 77, "u8").data)
+            end)
+        end
+
         it("tells its DLPack device", function()
             local place = py.totable(shared(gpu.mat(1, 1, "u8")).__dlpack_device__())
             assert.equal(device == "host" and CPU or CUDA, place[1])
