@@ -19,6 +19,10 @@ mkdir -p "$dir/build/release" "$dir/bin" "$dir/share/lua/5.1"
 cp -r lua kernels scripts src tests .busted LICENSE "$dir"   # src: specs compile kernels and programs with it
 cp build/release/gpuwb "$dir/build/release/gpuwb"
 strip --strip-debug "$dir/build/release/gpuwb"
+# For Python there, which loads lua/gpuwb.py: the library, and the LuaJIT that it needs.
+cp build/release/libgpuwb.so "$dir/build/release/libgpuwb.so"
+strip --strip-debug "$dir/build/release/libgpuwb.so"
+cp -L "$(dpkg -L libluajit-5.1-2 | grep -m 1 '/libluajit-5\.1\.so\.2$')" "$dir/build/release/"
 cp "$(command -v busted)" "$dir/bin/busted"
 
 # busted and all that it requires, as the packages have it for Lua 5.1; and LuaJIT's own modules (jit.v, jit.dump, ...).
@@ -40,6 +44,7 @@ here=\$(cd "\$(dirname "\$0")" && pwd) || exit 1
 export LUA_PATH="\$here/share/lua/5.1/?.lua;\$here/share/lua/5.1/?/init.lua;;"
 export LUA_CPATH="\$here/share/lua/5.1/?.so;;"
 export PATH="\$here/bin:\$PATH"
+export LD_LIBRARY_PATH="\$here/build/release\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
 $3
 RUNNER
     chmod +x "$dir/$1"

@@ -117,7 +117,7 @@ end
 if not run("mkdir -p " .. quote(dir)) then fail("cannot make the folder %s", dir) end
 local names = {}
 for name in output("find lua kernels src/abi_*.h -type f"):gmatch("[^\n]+") do
-    if not name:find("/%.") then names[#names + 1] = name end
+    if not name:find("/%.") and not name:find("/__pycache__/", 1, true) then names[#names + 1] = name end
 end
 table.sort(names)
 

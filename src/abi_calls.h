@@ -28,7 +28,8 @@ int64_t gwb_trim(int device);                   // gives memory kept for reuse b
 int gwb_limit(int device, int64_t bytes);       // most bytes for mats; 0: no limit
 int gwb_collect_due(void);                      // 1: enough device bytes came up since gwb_collected that a collection pays
 void gwb_collected(void);                       // a collection is done: the count begins anew
-uint64_t gwb_released_owner(void);              // key of a wrapped owner whose memory is no longer used; 0: none. Asked until 0
+uint64_t gwb_owner_keys(void);                  // first of 2^32 keys for owners, which no other call in this process gets
+uint64_t gwb_released_owner(uint64_t first);    // key of a wrapped owner, of those from `first`, whose memory is no longer used; 0: none. Asked until 0
 int gwb_deleters_due(void);                     // 1: gwb_released_owner found imported memory that is no longer used
 void gwb_run_deleters(void);                    // tells its libraries, on this thread; a deleter may call anything, so not from compiled FFI calls
 
@@ -54,6 +55,9 @@ int gwb_mat_wait(const gwb_mat *m, int for_write);      // waits for the work th
 int gwb_mat_pending(const gwb_mat *m);          // 1: work that uses m's buffer is not done yet
 // Tells the ordering that `stream` is used outside gpuwb to read (or write) m from here on: later operations wait for what it holds now.
 int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *stream, int write);
+// Another library has issued its work on m, on streams that nobody named (cuda): the memory is reused, and written by gpuwb, behind what CUDA's legacy
+// default stream holds now.
+void gwb_mat_lent(const gwb_mat *m);
 int gwb_mat_ready(const gwb_mat *m, const gwb_stream *stream);  // later work of `stream`, of any device, runs after all that uses m now; NULL: waits for that
 // Calls of another library that use mats on `stream` stand between these two, which get the same lists. begin makes the stream wait for the work that the
 // mats depend on, and the device current for libraries on this thread; end tells the ordering, and puts the device back that was current (*outer). Where
@@ -66,6 +70,7 @@ int gwb_mat_declare(const gwb_mat *frame, int format, int32_t width, int32_t hei
 // ---- streams and events
 int gwb_stream_create(gwb_stream *s, int device, const gwb_stream_params *params);
 int gwb_stream_default(gwb_stream *s, int device);      // the device's default stream; close it too
+int gwb_stream_share(gwb_stream *s, const gwb_stream *other);   // one more handle of that stream, which lives until the last is closed
 void gwb_stream_close(gwb_stream *s);           // work in it goes on
 int gwb_stream_synchronize(const gwb_stream *s);        // waits
 int gwb_stream_query(const gwb_stream *s);      // 1: all work is done, 0: not yet
@@ -221,6 +226,11 @@ int gwb_dlpack_export(void **managed, const gwb_mat *const *planes, int count, i
 int gwb_dlpack_import(gwb_mat *const *mats, int *count, void *managed, int versioned, int planar);
 void gwb_dlpack_delete(void *managed, int versioned);   // calls the deleter where there is one; NULL is fine. One of gpuwb's own counts as never lent
 int gwb_array_wrap(gwb_mat *const *mats, int *count, const gwb_array *array);   // the same of an array described by hand; see gwb_released_owner
+// The same with a function for the owner, which gwb_run_deleters calls with `arg`; where nothing was wrapped (*count is 0) it is not called.
+int gwb_array_wrap_owned(gwb_mat *const *mats, int *count, const gwb_array *array, void (*drop)(void *arg), void *arg);
+void gwb_python_release(void *object);          // drops a reference to a Python object, whether the thread has Python's lock or not
+// For PyCapsule_New, called with Python's lock: deletes the tensor of a capsule "dltensor" or "dltensor_versioned" that nobody took.
+void gwb_capsule_destroy(void *capsule);
 
 // ---- between processes of one machine. Handles are text without line breaks, less than 512 bytes, good as long as the process that gave it holds the object.
 // Waits for the work that uses m, so that whoever opens the handle finds it done; work after that is ordered by shared events alone.

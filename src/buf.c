@@ -243,7 +243,7 @@ void gwb_buf_release_later(gwb_later *l)
 
 // A library drops its tensor when it has issued the work on it, not when that is done. So the memory waits for CUDA's legacy default
 // stream, whose operations run behind those of all streams but the ones made not to block.
-static void mark_lent(gwb_buf *b)
+void gwb_buf_lent(gwb_buf *b)
 {
     gwb_device *dev = b->dev->info.cuda ? b->dev : b->holder;
     gwb_queue *q = dev && !b->lost ? gwb_queue_legacy(dev) : NULL;
@@ -260,7 +260,7 @@ static void release_later(void)
     while (l) {
         gwb_later *next = l->next;
         if (l->buf && l->lent)
-            mark_lent(l->buf);
+            gwb_buf_lent(l->buf);
         if (l->buf)
             gwb_buf_release(l->buf);
         free(l);
@@ -466,6 +466,8 @@ void gwb_buf_release(gwb_buf *b)
         POISON(b->base, gwb_buf_idle(b) ? b->room : 0);
 }
 
+enum { OWNER_BITS = 32 };      // of a key that tell the owners of one script state apart
+
 // Takes a foreign buffer whose work is done off the list; its further owners come next.
 static gwb_buf *take_leaving(gwb_buf **at)
 {
@@ -482,13 +484,20 @@ static gwb_buf *take_leaving(gwb_buf **at)
     return b;
 }
 
-uint64_t gwb_released_owner(void)
+uint64_t gwb_owner_keys(void)
+{
+    static _Atomic uint64_t next;
+    return (atomic_fetch_add(&next, 1) + 1) << OWNER_BITS;
+}
+
+uint64_t gwb_released_owner(uint64_t first)
 {
     uint64_t owner = 0;
     gwb_lock();
     release_later();
     for (gwb_buf **at = &leaving; *at && !owner;) {
-        if (!gwb_buf_idle(*at)) {
+        const gwb_owner *o = &(*at)->owner;
+        if ((o->key && o->key >> OWNER_BITS != first >> OWNER_BITS) || !gwb_buf_idle(*at)) {
             at = &(*at)->next;
             continue;
         }

@@ -67,6 +67,7 @@ int gwb_buf_wrap(gwb_buf **out, gwb_device *dev, void *base, int64_t bytes, gwb_
 // Notes one more owner of memory that `b` shows; it is given back when b's memory is no longer used.
 int gwb_buf_add_owner(gwb_buf *b, gwb_owner owner);
 void gwb_buf_retain(gwb_buf *b);
+void gwb_buf_lent(gwb_buf *b);          // another library has issued its work on the memory, on streams that nobody named: reuse and writes come behind it
 void gwb_buf_release(gwb_buf *b);       // the last one gives the memory to the pool, with its uses
 // Releases l->buf and frees l, at the next call that makes or counts memory; lent memory is reused behind what CUDA's legacy default stream holds then. From any thread, with or without the lock, also from a driver's
 // callback.

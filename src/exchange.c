@@ -238,6 +238,11 @@ int gwb_array_wrap(gwb_mat *const *mats, int *count, const gwb_array *array)
     return wrap_array(mats, count, array, 1, (gwb_owner){.key = array->owner});
 }
 
+int gwb_array_wrap_owned(gwb_mat *const *mats, int *count, const gwb_array *array, void (*drop)(void *arg), void *arg)
+{
+    return wrap_array(mats, count, array, 1, (gwb_owner){.drop = drop, .arg = arg});
+}
+
 void gwb_dlpack_delete(void *managed, int versioned)
 {
     gwb_dl_managed *plain = managed;

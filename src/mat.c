@@ -310,6 +310,15 @@ void gwb_mat_close(gwb_mat *m)
     gwb_unlock();
 }
 
+void gwb_mat_lent(const gwb_mat *m)
+{
+    if (!m || m->tag != GWB_MAT_TAG || !m->buf)
+        return;
+    gwb_lock();
+    gwb_buf_lent(m->buf);
+    gwb_unlock();
+}
+
 // ---- facts
 
 int gwb_mat_contiguous(const gwb_mat *m)

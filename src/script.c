@@ -55,12 +55,12 @@ static int new_userdata(lua_State *L)
 // At the end of the state no work may run any more that reads memory which the state owns.
 static int finish(lua_State *L)
 {
-    (void)L;
+    const uint64_t keys = (uint64_t)lua_tonumber(L, lua_upvalueindex(1));
     if (!gwb_devices_found())
         return 0;
     for (int i = 0; i < gwb_device_count(); i++)
         gwb_device_settle(i);
-    while (gwb_released_owner())    // the script's owners go with the state
+    while (gwb_released_owner(keys))    // the script's owners go with the state
         ;
     gwb_run_deleters();
     return 0;
@@ -78,7 +78,7 @@ static int embedded(lua_State *L)
     return 1;
 }
 
-// require "gpuwb.core": {mat = {new=, meta=}, stream = ..., event = ..., embedded=, library=}
+// require "gpuwb.core": {mat = {new=, meta=}, stream = ..., event = ..., embedded=, library=, owner_keys=}
 static int open_core(lua_State *L)
 {
     lua_newtable(L);
@@ -102,12 +102,17 @@ static int open_core(lua_State *L)
     else
         lua_pushnil(L);
     lua_setfield(L, -2, "library");
+    lua_pushnumber(L, (lua_Number)gwb_owner_keys());
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, "owner_keys");
     lua_newuserdata(L, 1);
     lua_newtable(L);
-    lua_pushcfunction(L, finish);
+    lua_pushvalue(L, -3);
+    lua_pushcclosure(L, finish, 1);
     lua_setfield(L, -2, "__gc");
     lua_setmetatable(L, -2);
     lua_setfield(L, LUA_REGISTRYINDEX, "gpuwb.finish");
+    lua_pop(L, 1);
     return 1;
 }
 

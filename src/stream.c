@@ -243,6 +243,20 @@ int gwb_stream_default(gwb_stream *s, int device)
     return q ? 0 : GWB_DEVICE;
 }
 
+int gwb_stream_share(gwb_stream *s, const gwb_stream *other)
+{
+    int rc = gwb_stream_check(other, "stream");
+    if (rc < 0)
+        return rc;
+    if (other->queue->foreign)      // closing one retires its queue
+        return gwb_stream_create(s, other->device, &(gwb_stream_params){.handle = other->handle, .foreign = 1});
+    gwb_lock();
+    gwb_queue_retain(other->queue);
+    adopt(s, other->queue);
+    gwb_unlock();
+    return 0;
+}
+
 void gwb_stream_close(gwb_stream *s)
 {
     if (!s || s->tag != GWB_STREAM_TAG)

@@ -73,7 +73,7 @@ describe("the cuda device on a fake driver", function()
         assert.truthy(refusal("LD_LIBRARY_PATH=" .. folder .. "/empty"):find("lacks cuInit: it is older than CUDA 11.2", 1, true))
     end)
 
-    for _, spec in ipairs {"mat", "stream", "copy", "graph", "exit", "exchange", "dlpack", "ipc"} do
+    for _, spec in ipairs {"mat", "stream", "copy", "graph", "exit", "exchange", "dlpack", "ipc", "python_arrays", "python_module"} do
         it("passes the specs of " .. spec, function()
             if not opens() then return end
             -- kernels of scripts do not run there

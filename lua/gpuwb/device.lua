@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Devices: the list, the current one, memory, and the collector that device bytes drive.
 local ffi = require "ffi"
+local core = require "gpuwb.core"
 local check = require "gpuwb.check"
 local C = require("gpuwb.cdef").C
 
@@ -113,7 +114,8 @@ end
 
 -- ---- collection. The collector sees some 100 bytes a mat; what the mats hold must drive it.
 
-local owners, last_owner = {}, 0    -- luacheck: ignore 241 (key -> what must live as long as wrapped memory is used)
+local first_owner = core.owner_keys     -- no other Lua state of the process has these keys
+local owners, last_owner = {}, first_owner      -- luacheck: ignore 241 (key -> what must live as long as wrapped memory is used)
 
 -- Keeps `owner` alive until the memory under the returned key is no longer used.
 function device.keep(owner)
@@ -135,10 +137,10 @@ jit.off(run_deleters)
 
 -- Lets go of the owners of memory that is no longer used.
 function device.release_owners()
-    local key = tonumber(C.gwb_released_owner())
+    local key = tonumber(C.gwb_released_owner(first_owner))
     while key ~= 0 do
         owners[key] = nil
-        key = tonumber(C.gwb_released_owner())
+        key = tonumber(C.gwb_released_owner(first_owner))
     end
     if C.gwb_deleters_due() == 1 then
         run_deleters()

@@ -419,6 +419,12 @@ end
 -- for it. The device is asked of the driver. layout "chw": planes x height x width becomes a list of mats. stream: as in from_dlpack. Errors: SHAPE
 -- (negative, broken or overlapping strides, too many dimensions or channels), UNSUPPORTED (typestr, version, mask): each says which value.
 function exchange.public.from_array_interface(t, opts)
+    return exchange.import_interface(t, opts)
+end
+
+-- The same for modules whose owner is no Lua value: owner = {drop = a C function, arg = a pointer}, whose `taken` says afterwards, also after an error,
+-- that drop(arg) is called when the memory is no longer used.
+function exchange.import_interface(t, opts, owner)
     local op = "gpu.from_array_interface"
     if type(t) ~= "table" or type(t.data) ~= "table" then
         check.fail("BAD_ARGUMENT", op, "wanted a table with shape, typestr, data = {pointer, read-only} and version, got %s", type(t) == "table"
@@ -448,13 +454,19 @@ function exchange.public.from_array_interface(t, opts)
     end
     device.collect_due()
     local list, pointers = new_mats()
-    local count, key = ffi.new("int[1]"), device.keep({t, opts.owner})
-    a.owner = key
-    local rc = C.gwb_array_wrap(pointers, count, a)
-    if rc < 0 then
-        device.forget(key)
+    local count = ffi.new("int[1]")
+    if owner then
+        check.status(C.gwb_array_wrap_owned(pointers, count, a, owner.drop, owner.arg), op)
+        owner.taken = true
+    else
+        local key = device.keep({t, opts.owner})
+        a.owner = key
+        local rc = C.gwb_array_wrap(pointers, count, a)
+        if rc < 0 then
+            device.forget(key)
+        end
+        check.status(rc, op)
     end
-    check.status(rc, op)
     if t.stream ~= nil then
         local theirs = producer_stream(op, t.stream, list[1])
         check.status(C.gwb_mat_record_stream(list[1], theirs, 1), op)

@@ -255,7 +255,7 @@ static int enqueue(gwb_queue *q, shared_event *e, uint64_t number, void (*fn)(vo
         return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");
     *v = (visit){e, number};
     atomic_fetch_add(&e->refs, 1);
-    int rc = gwb_host_ops.call(q, fn, v);
+    int rc = gwb_host_ops.call(q, fn, v, NULL);
     if (rc < 0) {
         unref(e);
         free(v);
