@@ -44,7 +44,7 @@ typedef struct gwb_pipe_code {
     int32_t word;                   // 1: components of a group share words
     int32_t ones;                   // 1: component 3 of the result is padding
     int32_t group, block_w, block_h;    // pixels (convert_args.h)
-    int32_t rows;                   // pixels, one below the other, that a thread does where neither tiles nor blocks are asked for
+    int32_t light;                  // 1: pixels one below the other share much of their work
     int32_t finite;                 // 1: no number of the result, which is f32 or bytes, can be NaN
     int32_t grid;                   // 1: chroma stays on its grid where the crop allows it
     int32_t tiles;                  // pixels of a tile's row, 4 or 8 (pipe_tile.h); 0: it can't be done in tiles
@@ -117,8 +117,10 @@ void gwb_pipe_forget_plans(gwb_pipe *pipe, int keep);   // all but the `keep` th
 // chroma samples, to be moved at once. few: pictures of a batch that travel with the launch.
 char *gwb_pipe_write(const gwb_pipe_code *code, bool batch, bool wide, int few);
 
-// Rows of a tile: with many pictures more, which asks for less of each pixel, but with one the last threads end sooner with few.
+// Rows of a tile, and pixels, one below the other, that a thread does where neither tiles nor blocks are asked for: of many pictures more, which share work,
+// of one picture fewer, since its last threads then end sooner.
 int gwb_pipe_tile_rows(const gwb_pipe_code *code, bool batch);
+int gwb_pipe_pixel_rows(const gwb_pipe_code *code, bool batch);
 // The link behind which the result's chroma is averaged: a conversion at the end comes after that, as i:convert does it.
 int gwb_pipe_averaged_link(const gwb_pipe_code *code);
 // Whether the source's U and V fit a word together between samples too: then tiles take it.

@@ -389,15 +389,15 @@ static bool is_finite(const gwb_pass *p)
     return (c->dst.kind == GWB_SAMPLE_F32 || c->dst.kind == GWB_SAMPLE_U8) && c->src.kind != GWB_SAMPLE_F32 && c->src.kind != GWB_SAMPLE_F16 && most < 1e30;
 }
 
-// Pixels that a thread does, one below the other: more where they share much of the work and ask for little more.
-static int rows_of(const gwb_pipe_code *c)
+// Whether pixels one below the other share much of their work, and ask for little more: all but the filters that look at many pixels.
+static bool is_light(const gwb_pipe_code *c)
 {
     for (int i = 0; i < c->links; i++) {
         const int kind = c->link[i].kind;
         if (kind != GWB_LINK_VALUE && kind != GWB_LINK_CROP && kind != GWB_LINK_NEAREST && kind != GWB_LINK_BILINEAR)
-            return 2;
+            return false;
     }
-    return getenv("GPUWB_ROWS") ? atoi(getenv("GPUWB_ROWS")) : 4;
+    return true;
 }
 
 static void close_pass(gwb_pipe_state *s, int channels)
@@ -408,7 +408,7 @@ static void close_pass(gwb_pipe_state *s, int channels)
     s->pass->code.finite = is_finite(s->pass);
     s->pass->code.tiles = can_tile(s->pass) ? GWB_TILE_W : 0;
     plan_quick(s->pass);
-    s->pass->code.rows = rows_of(&s->pass->code);
+    s->pass->code.light = is_light(&s->pass->code);
 }
 
 int gwb_pipe_break(gwb_pipe_state *s)

@@ -151,6 +151,9 @@ describe("the modules for GPU libraries beside stand-ins", function()
     end
 
     it("say what was tried where a library is not there", function()
+        if pcall(ffi.load, "libnppif.so.13") or io.open("/usr/local/cuda/lib64/libnppif.so.13") then
+            pending "the library is there"      -- the real one, which the driver's stand-in does not serve
+        end
         build()
         helper.run("rm " .. folder .. "/libnppif.so.13")
         local out, status = run("", [[-e '

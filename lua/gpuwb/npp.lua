@@ -66,13 +66,13 @@ if not pcall(ffi.typeof, "gwb_npp_context") then
     end
     declare [[
         int nppiNV12ToRGB_8u_ColorTwist32f_P2C3R_Ctx(const uint8_t *const src[2], int src_step[2], uint8_t *dst, int dst_step, gwb_npp_size size,
-            const float twist[3][4], gwb_npp_context context);
+            const float *twist, gwb_npp_context context);
         int nppiYUV420ToRGB_8u_ColorTwist32f_P3C3R_Ctx(const uint8_t *const src[3], int src_step[3], uint8_t *dst, int dst_step, gwb_npp_size size,
-            const float twist[3][4], gwb_npp_context context);
+            const float *twist, gwb_npp_context context);
         int nppiRGBToNV12_8u_ColorTwist32f_C3P2R_Ctx(const uint8_t *src, int src_step, uint8_t *dst[2], int dst_step[2], gwb_npp_size size,
-            const float twist[3][4], gwb_npp_context context);
+            const float *twist, gwb_npp_context context);
         int nppiRGBToYUV420_8u_ColorTwist32f_C3P3R_Ctx(const uint8_t *src, int src_step, uint8_t *dst[3], int dst_step[3], gwb_npp_size size,
-            const float twist[3][4], gwb_npp_context context);
+            const float *twist, gwb_npp_context context);
         int nppiNV12ToYUV420_8u_P2P3R_Ctx(const uint8_t *const src[2], int src_step, uint8_t *dst[3], int dst_step[3], gwb_npp_size size,
             gwb_npp_context context);
         int nppiYCbCr420_8u_P3P2R_Ctx(const uint8_t *const src[3], int src_step[3], uint8_t *y, int y_step, uint8_t *uv, int uv_step, gwb_npp_size size,
@@ -273,7 +273,11 @@ local function conversion(op, from, to, matrix, range)
         nv12 = "nppiNV12ToRGB_8u_ColorTwist32f_P2C3R_Ctx", yuv420p = "nppiYUV420ToRGB_8u_ColorTwist32f_P3C3R_Ctx",
         rgb24 = to == "nv12" and "nppiRGBToNV12_8u_ColorTwist32f_C3P2R_Ctx" or "nppiRGBToYUV420_8u_ColorTwist32f_C3P3R_Ctx",
     }
-    return twists[from], ffi.new("float[3][4]", (from == "rgb24" and twist_to_yuv or twist_to_rgb)(matrix, range))
+    local twist, rows = ffi.new("float[12]"), (from == "rgb24" and twist_to_yuv or twist_to_rgb)(matrix, range)
+    for i = 0, 11 do
+        twist[i] = rows[math.floor(i / 4) + 1][i % 4 + 1]
+    end
+    return twists[from], twist
 end
 
 local conversions = {nv12 = {rgb24 = true, bgr24 = true, yuv420p = true}, yuv420p = {rgb24 = true, bgr24 = true, nv12 = true},

@@ -124,7 +124,7 @@ static grid grid_of(const gwb_pipe_launch *l)
 {
     const gwb_pipe_code *c = &l->pass->code;
     const bool pixels = !c->word && !(c->dst.log2_w | c->dst.log2_h);
-    const int64_t w = c->tiles ? c->tiles : c->block_w, h = c->tiles ? gwb_pipe_tile_rows(c, l->batch) : pixels ? c->rows : c->block_h;
+    const int64_t w = c->tiles ? c->tiles : c->block_w, h = c->tiles ? gwb_pipe_tile_rows(c, l->batch) : pixels ? gwb_pipe_pixel_rows(c, l->batch) : c->block_h;
     const int64_t x = (l->width + w * BLOCK_X - 1) / (w * BLOCK_X), y = (l->height + h * BLOCK_Y - 1) / (h * BLOCK_Y);
     return (grid){x, y < MOST_Y ? y : MOST_Y, (y + MOST_Y - 1) / MOST_Y};
 }
