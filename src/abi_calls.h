@@ -114,6 +114,9 @@ const char *gwb_file_kind(const char *extension);       // the format of "jpeg" 
 int gwb_decode(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture);
 int gwb_load(const char *path, const gwb_read_params *params, gwb_picture *picture);
 void gwb_picture_free(gwb_picture *picture);
+// Whether optional libraries are used (use < 0 asks, 0 and 1 set, for the whole process); returns what it was.
+int gwb_codec_libraries(int use);
+const char *gwb_codec_library(const char *kind);        // what "png" or "jpg" is decoded by now; static
 // Adds a file's bytes to `bytes`. The planes are read, whatever their step; a format that cannot hold them is GWB_UNSUPPORTED.
 int gwb_encode(const gwb_picture *picture, const char *kind, const gwb_write_params *params, gwb_bytes *bytes);
 void gwb_bytes_free(gwb_bytes *bytes);

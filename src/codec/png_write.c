@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+// PNG's writer, for 8 and 16 bits and 1 to 4 channels.
+#include "png.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+// One row filtered the way `filter` says; `prior` is the row above (zeros for the first), `pixel` the bytes of a pixel. Returns the sum
+// of the results' distances from 0, which is low where the row will compress well.
+static int64_t filter_row(uint8_t *out, const uint8_t *row, const uint8_t *prior, int64_t bytes, int pixel, int filter)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < bytes; i++) {
+        int left = i >= pixel ? row[i - pixel] : 0, up = prior[i], corner = i >= pixel ? prior[i - pixel] : 0;
+        int guess = 0;
+        if (filter == 1) guess = left;
+        else if (filter == 2) guess = up;
+        else if (filter == 3) guess = (left + up) >> 1;
+        else if (filter == 4) {
+            int to_left = abs(up - corner), to_up = abs(left - corner), to_corner = abs(left + up - 2 * corner);
+            guess = to_left <= to_up && to_left <= to_corner ? left : to_up <= to_corner ? up : corner;
+        }
+        out[i] = (uint8_t)(row[i] - guess);
+        sum += abs((int8_t)out[i]);
+    }
+    return sum;
+}
+
+// PNG is big-endian.
+static void take_row(uint8_t *to, const gwb_plane *p, int32_t y, int64_t bytes)
+{
+    const uint8_t *from = p->data + y * p->step;
+    memcpy(to, from, (size_t)bytes);
+    if (p->type != GWB_U16) return;
+    for (int64_t i = 0; i < bytes; i += 2) {
+        to[i] = from[i + 1];
+        to[i + 1] = from[i];
+    }
+}
+
+// All rows with a filter byte each, as they are then compressed. The caller frees them.
+static uint8_t *filtered(const gwb_plane *p, int64_t bytes)
+{
+    int pixel = gwb_type_size(p->type) * p->channels;
+    uint8_t *all = malloc((size_t)((bytes + 1) * p->height)), *work = calloc(4, (size_t)bytes);
+    if (all && work) {
+        uint8_t *row = work, *prior = work + bytes, *trial = work + 2 * bytes;
+        for (int32_t y = 0; y < p->height; y++) {
+            uint8_t *best = all + y * (bytes + 1);
+            int64_t least = INT64_MAX;
+            take_row(row, p, y, bytes);
+            for (int filter = 0; filter < 5; filter++) {
+                int64_t sum = filter_row(trial, row, prior, bytes, pixel, filter);
+                if (sum >= least) continue;
+                least = sum;
+                best[0] = (uint8_t)filter;
+                memcpy(best + 1, trial, (size_t)bytes);
+            }
+            uint8_t *swap = row;
+            row = prior;
+            prior = swap;
+        }
+    } else {
+        free(all);
+        all = NULL;
+    }
+    free(work);
+    return all;
+}
+
+// Opens a chunk; returns where it begins.
+static int64_t begin_chunk(gwb_bytes *out, const char *name)
+{
+    int64_t at = out->size;
+    gwb_bytes_add(out, "\0\0\0", 4);
+    gwb_bytes_add(out, name, 4);
+    return at;
+}
+
+static int end_chunk(gwb_bytes *out, int64_t at)
+{
+    int64_t length = out->size - at - 8;
+    uint8_t *check = gwb_bytes_room(out, 4);
+    if (!check) return GWB_OUT_OF_MEMORY;
+    gwb_put_be32(out->data + at, (uint32_t)length);
+    gwb_put_be32(check, gwb_crc(out->data + at + 4, length + 4));
+    return 0;
+}
+
+// sRGB for what it means, else cICP where both tags have a code; nothing where there are no tags.
+static int write_colour(const gwb_picture *p, gwb_bytes *out)
+{
+    if (strcmp(p->transfer, "srgb") == 0 && (!p->primaries[0] || strcmp(p->primaries, "bt709") == 0)) {
+        int64_t at = begin_chunk(out, "sRGB");
+        gwb_bytes_add(out, (const uint8_t[]){0}, 1);
+        return end_chunk(out, at);
+    }
+    uint8_t codes[4] = {0, 0, 0, 1};    // RGB, full range
+    for (int i = TRANSFERS - 1; i >= 0; i--) if (strcmp(p->transfer, transfers[i].name) == 0) codes[1] = (uint8_t)transfers[i].code;
+    for (int i = 0; i < PRIMARIES; i++) if (strcmp(p->primaries, primaries[i].name) == 0) codes[0] = (uint8_t)primaries[i].code;
+    if (!codes[0] || !codes[1]) return 0;
+    int64_t at = begin_chunk(out, "cICP");
+    gwb_bytes_add(out, codes, 4);
+    return end_chunk(out, at);
+}
+
+int gwb_png_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
+{
+    static const uint8_t colours[] = {0, 4, 2, 6};
+    const gwb_plane *plane = &p->plane[0];
+    int64_t bytes = (int64_t)plane->width * plane->channels * gwb_type_size(plane->type);
+    if ((bytes + 1) * plane->height > INT32_MAX - 65536) {
+        return gwb_fail(GWB_UNSUPPORTED, "%dx%d pixels are more than 2 GB, which PNG's compression here does not take",
+                        plane->width, plane->height);
+    }
+    uint8_t header[13] = {[8] = (uint8_t)(gwb_type_size(plane->type) * 8), [9] = colours[plane->channels - 1]};
+    gwb_put_be32(header, (uint32_t)plane->width);
+    gwb_put_be32(header + 4, (uint32_t)plane->height);
+    gwb_bytes_add(out, png_signature, 8);
+    int64_t at = begin_chunk(out, "IHDR");
+    gwb_bytes_add(out, header, sizeof header);
+    int rc = end_chunk(out, at);
+    if (rc == 0) rc = write_colour(p, out);
+    if (rc < 0) return rc;
+    uint8_t *rows = filtered(plane, bytes);
+    if (!rows) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory to encode %dx%d pixels", plane->width, plane->height);
+    at = begin_chunk(out, "IDAT");
+    rc = gwb_deflate(rows, (bytes + 1) * plane->height, params->level, out);
+    free(rows);
+    if (rc == 0) rc = end_chunk(out, at);
+    if (rc == 0) rc = end_chunk(out, begin_chunk(out, "IEND"));
+    return rc;
+}
