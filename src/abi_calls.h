@@ -113,6 +113,10 @@ const char *gwb_file_kind(const char *extension);       // the format of "jpeg" 
 // Reads a picture by its content. `name` is what messages call it. The picture is the caller's until gwb_picture_free, whatever the result.
 int gwb_decode(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture);
 int gwb_load(const char *path, const gwb_read_params *params, gwb_picture *picture);
+// The same in a process of its own that has no rights but to compute: a decoder's crash or loop becomes GWB_BAD_FILE, and takes nothing with it.
+// Safe for files of strangers. Forks: the time grows with the memory of the calling process.
+int gwb_decode_isolated(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture);
+int gwb_load_isolated(const char *path, const gwb_read_params *params, gwb_picture *picture);
 void gwb_picture_free(gwb_picture *picture);
 // Whether optional libraries are used (use < 0 asks, 0 and 1 set, for the whole process); returns what it was.
 int gwb_codec_libraries(int use);

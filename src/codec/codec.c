@@ -77,6 +77,12 @@ static int unknown(const gwb_input *in)
                       "(gpu.load_raw)", start, gwb_file_kinds(0));
 }
 
+void gwb_codec_prepare(void)
+{
+    gwb_codec_library("png");
+    gwb_codec_library("jpg");
+}
+
 int gwb_decode(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture)
 {
     *picture = (gwb_picture){0};
@@ -166,6 +172,9 @@ static int flatten(const gwb_picture *p, const gwb_write_params *params, gwb_pic
     const gwb_plane *from = &p->plane[0];
     const gwb_input in = {.name = "background"};
     int n = from->channels - 1, max = from->type == GWB_U8 ? 255 : 65535;
+    *flat = *p;
+    flat->memory = NULL;
+    flat->mapped = 0;
     int rc = gwb_picture_alloc(&in, flat, from->width, from->height, from->type, n);
     for (int c = 0; c < n && rc == 0; c++) {
         if (params->background[c] < 0 || params->background[c] > max) {
@@ -246,6 +255,7 @@ int gwb_encode(const gwb_picture *picture, const char *kind, const gwb_write_par
     }
     if (rc == 0 && codec->types) rc = check(picture, codec);
     if (rc == 0) rc = codec->encode(picture, &p, bytes);
+    flat.icc = NULL;    // the given picture's
     gwb_picture_free(&flat);
     return rc == 0 && bytes->capacity < 0 ? GWB_OUT_OF_MEMORY : rc;
 }

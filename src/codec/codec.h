@@ -94,6 +94,9 @@ int gwb_file_rest(FILE *file, int64_t size, const char *name, int64_t max_bytes,
 int gwb_file_part(const char *path, const char *end, char target[PATH_MAX], char part[PATH_MAX]);
 int gwb_file_replace(const char *path, const char *target, char part[PATH_MAX], int sync);
 
+// src/codec/codec.c: opens the optional libraries and fills tables, which a process without rights cannot.
+void gwb_codec_prepare(void);
+
 // src/codec/stb.c: the decoders and encoders of stb_image, fenced in.
 int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *channels);
 // out->width and height are checked. `checked`: that the file has all its bytes is known; else it is found out while decoding.

@@ -145,7 +145,6 @@ int gwb_picture_orient(const gwb_input *in, gwb_picture *p)
     out.orientation = 1;
     if (in->params.header_only) {
         gwb_picture_describe(p, NULL, swap ? p->height : p->width, swap ? p->width : p->height, plane->type, plane->channels);
-        p->orientation = 1;
         return 0;
     }
     int rc = gwb_picture_alloc(in, &out, swap ? p->height : p->width, swap ? p->width : p->height, plane->type, plane->channels);

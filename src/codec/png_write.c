@@ -88,21 +88,32 @@ static int end_chunk(gwb_bytes *out, int64_t at)
     return 0;
 }
 
-// sRGB for what it means, else cICP where both tags have a code; nothing where there are no tags.
+// One chunk of these bytes.
+static int write_chunk(gwb_bytes *out, const char *name, const void *data, int64_t size)
+{
+    int64_t at = begin_chunk(out, name);
+    gwb_bytes_add(out, data, size);
+    return end_chunk(out, at);
+}
+
+// sRGB for what it means, else cICP where both tags have a code, else gAMA; the profile in front; nothing where there are no tags.
 static int write_colour(const gwb_picture *p, gwb_bytes *out)
 {
-    if (strcmp(p->transfer, "srgb") == 0 && (!p->primaries[0] || strcmp(p->primaries, "bt709") == 0)) {
-        int64_t at = begin_chunk(out, "sRGB");
-        gwb_bytes_add(out, (const uint8_t[]){0}, 1);
-        return end_chunk(out, at);
+    if (p->icc) {
+        int64_t at = begin_chunk(out, "iCCP");
+        gwb_bytes_add(out, "profile\0", 9);
+        int rc = gwb_deflate(p->icc, p->icc_size, 9, out);
+        if (rc == 0) rc = end_chunk(out, at);
+        if (rc < 0) return rc;
+    } else if (strcmp(p->transfer, "srgb") == 0 && (!p->primaries[0] || strcmp(p->primaries, "bt709") == 0)) {
+        return write_chunk(out, "sRGB", "", 1);         // iCCP and sRGB exclude each other
     }
-    uint8_t codes[4] = {0, 0, 0, 1};    // RGB, full range
+    uint8_t codes[4] = {0, 0, 0, 1}, gamma[4];          // RGB, full range
     for (int i = TRANSFERS - 1; i >= 0; i--) if (strcmp(p->transfer, transfers[i].name) == 0) codes[1] = (uint8_t)transfers[i].code;
     for (int i = 0; i < PRIMARIES; i++) if (strcmp(p->primaries, primaries[i].name) == 0) codes[0] = (uint8_t)primaries[i].code;
-    if (!codes[0] || !codes[1]) return 0;
-    int64_t at = begin_chunk(out, "cICP");
-    gwb_bytes_add(out, codes, 4);
-    return end_chunk(out, at);
+    if (codes[0] && codes[1]) return write_chunk(out, "cICP", codes, 4);
+    gwb_put_be32(gamma, (uint32_t)p->gamma);
+    return p->gamma > 0 && !p->icc ? write_chunk(out, "gAMA", gamma, 4) : 0;
 }
 
 int gwb_png_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
