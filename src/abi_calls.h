@@ -155,6 +155,28 @@ void gwb_video_send(gwb_video *video);          // the frame is there
 int gwb_video_finish(gwb_video *video, int sync);       // waits for the program's end, and renames its file to `path`; close it all the same
 void gwb_video_close(gwb_video *video);         // NULL is fine. Ends the program at once; a file that is not finished is removed
 
+// Many files: threads decode ahead, at most `prefetch` pictures, and upload what has a pixel format to the device on streams of their own. The paths are
+// copied. The loader is the caller's until gwb_loader_close, which waits for what is being decoded.
+int gwb_loader_open(const char *const *paths, int64_t count, const gwb_loader_params *params, gwb_loader **loader);
+// Waits for the next picture. 1: `picture` holds the pixels, the caller's until gwb_picture_free; 1 + n: they lie in mats[0..n-1], which are the
+// caller's, and `picture` tells the rest; 0: no more; or the failure of that file, behind which one goes on. *index: its place in the list, from 0.
+int gwb_loader_next(gwb_loader *loader, gwb_picture *picture, gwb_mat *const *mats, int64_t *index);
+void gwb_loader_close(gwb_loader *loader);      // NULL is fine
+// Pictures written behind: `threads` encode and write, at most `ahead` wait (0: two a thread). The writer is the caller's until gwb_writer_close,
+// which waits for all.
+int gwb_writer_open(int threads, int ahead, gwb_writer **writer);
+// Copies the picture, waits for a place, and returns.
+int gwb_writer_put(gwb_writer *writer, const gwb_picture *picture, const char *kind, const gwb_write_params *params, const char *path);
+void gwb_writer_wait(gwb_writer *writer);       // until all that was put is written or has failed
+int gwb_writer_failed(gwb_writer *writer, gwb_bytes *path);     // the oldest failure that was not told yet, and its path to be freed; 0: none
+void gwb_writer_close(gwb_writer *writer);      // NULL is fine
+// Lists of paths, each with a zero behind it, added to `paths`, sorted; files only. gwb_folder_list gives them relative to the folder, with deep = 1
+// those in its folders too.
+int gwb_file_glob(const char *pattern, gwb_bytes *paths);
+int gwb_folder_list(const char *folder, int deep, gwb_bytes *paths);
+int gwb_folder_make(const char *path);          // with those above it; one that is there is fine
+int gwb_path_kind(const char *path);            // 0: nothing, 1: a file, 2: a folder, 3: something else (a pipe, a device)
+
 // ---- pixel formats. Positions count from 0; a format's position may change between versions, its name does not.
 int gwb_format_count(void);
 const gwb_format_info *gwb_format_get(int format);      // static; NULL where there is none

@@ -381,6 +381,19 @@ typedef struct gwb_write_params {
     int32_t subsampling;    // a JPEG's chroma: 444, 422, 420, 440, 411; 0: 420 up to quality 90, else 444
 } gwb_write_params;
 
+// How to read many files. All zero is the default.
+typedef struct gwb_loader_params {
+    gwb_read_params read;
+    int32_t threads;        // that decode; 0: as many as there are processors
+    int32_t prefetch;       // pictures that may be decoded and not taken; 0: two a thread
+    int32_t unordered;      // 1: as they become ready, else as in the list
+    int32_t isolated;       // 1: each in a process of its own
+    int32_t device;         // position of the device that gets the pixels
+    int32_t pad;
+} gwb_loader_params;
+
+typedef struct gwb_loader gwb_loader;   // files that are decoded ahead
+typedef struct gwb_writer gwb_writer;   // pictures that are written behind
 typedef struct gwb_frames gwb_frames;   // a file of frames, read one after the other
 typedef struct gwb_video gwb_video;     // frames from a program, or to one
 
