@@ -4,6 +4,7 @@ local ffi = require "ffi"
 local check = require "gpuwb.check"
 local device = require "gpuwb.device"
 local files = require "gpuwb.files"
+local format = require "gpuwb.format"
 local image = require "gpuwb.image"
 local C = require("gpuwb.cdef").C
 
@@ -242,6 +243,64 @@ function public.make_folder(path)
     local op = "gpu.make_folder"
     check.status(C.gwb_folder_make(check.path(op, "path", path)), op)
     return path
+end
+
+-- ---- any picture for any file format
+
+local held = {jpg = "8", bmp = "8", tga = "8", qoi = "8", png = "16", pnm = "16", hdr = "f32", pfm = "f32"}
+local names = {
+    gray = {["8"] = {"gray", "ya8"}, ["16"] = {"gray16le", "ya16le"}, f32 = {"grayf32le", "grayf32le"}},
+    rgb = {["8"] = {"rgb24", "rgba"}, ["16"] = {"rgb48le", "rgba64le"}, f32 = {"rgbf32le", "rgbaf32le"}},
+}
+local mats = {u8 = {"gray", "ya8", "rgb24", "rgba"}, u16 = {"gray16le", "ya16le", "rgb48le", "rgba64le"}, f32 = {"grayf32le", nil, "rgbf32le", "rgbaf32le"}}
+
+--- gpu.fit(obj, kind [, {matrix=, range=, background=, depth=}]) -> an image that the file format `kind` ("png", "jpg", …) holds: a mat of 1 to 4 channels
+-- as gray or RGB, YUV and mosaics as RGB, of 8 or 16 bits or f32, whichever is nearest; itself where that is what it is. matrix and range: of YUV that
+-- does not say. background: alpha that the format does not hold is blended over it. depth: 8 makes 8 bits of more. For npy and yuv nothing is changed;
+-- for y4m RGB becomes yuv420p, by matrix and range.
+function public.fit(obj, kind, opts)
+    local op = "gpu.fit"
+    opts = check.options(op, opts, {"matrix", "range", "background", "depth"})
+    local known = C.gwb_file_kind(check.string(op, "kind", kind))
+    kind = known ~= nil and ffi.string(known) or nil
+    if not kind then
+        check.fail("UNSUPPORTED", op, "kind must be a file format that is written (%s)", ffi.string(C.gwb_file_kinds(1)))
+    end
+    if kind == "npy" or kind == "yuv" then
+        return obj
+    end
+    local img = obj
+    if check.is_mat(obj) then
+        local name = (mats[obj.dtype] or {})[obj.channels]
+        if not name then
+            check.fail("UNSUPPORTED", op, "a mat of %s is no picture: npy holds it", obj.type)
+        end
+        img = image.public.image_from(name, {obj})
+    end
+    local f = format.find(op, image.check(op, "the object", img).format)
+    local tags = {}
+    if f.model == "yuv" then
+        tags = {matrix = img.matrix == nil and opts.matrix or nil, range = img.range == nil and opts.range or nil}
+    end
+    if kind == "y4m" then
+        if f.model == "yuv" and f.planes >= 3 or f.model == "gray" and not f.alpha then
+            return img
+        end
+        return img:convert("yuv420p", {to = {matrix = opts.matrix, range = opts.range, siting = "left"}})
+    end
+    local bits = held[kind] or "8"
+    if bits == "16" and (f.depth <= 8 or opts.depth == 8) then
+        bits = "8"
+    end
+    local alpha = f.alpha and not (opts.background ~= nil and (kind == "jpg" or kind == "hdr" or kind == "pfm"))
+    local name = names[f.model == "gray" and "gray" or "rgb"][bits][alpha and 2 or 1]
+    if name == img.format and not (f.model == "gray" and img.range == "limited") then
+        return img
+    end
+    local to = f.model == "gray" and img.range == "limited" and {range = "full"} or nil
+    local out = img:convert(name, {from = tags, to = to, background = f.alpha and not alpha and opts.background or nil})
+    out.icc, out.gamma = img.icc, img.gamma
+    return out
 end
 
 return many
