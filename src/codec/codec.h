@@ -106,16 +106,16 @@ int gwb_stb_encode_tga(const gwb_picture *p, const gwb_write_params *params, gwb
 int gwb_stb_encode_hdr(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_stb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);     // adds a zlib stream
 
-// What a stream comes to. Of a damaged one `out` has what was made before, the rest is as it was.
+// What a stream comes to.
 typedef enum gwb_inflated { GWB_INFLATE_OK, GWB_INFLATE_BAD, GWB_INFLATE_MORE /* than `room` */, GWB_INFLATE_MEMORY } gwb_inflated;
-gwb_inflated gwb_stb_inflate(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *used, int64_t *made);
 // The component planes of a JPEG as they are coded, 8 bits each.
 int gwb_stb_jpeg_planes(const gwb_input *in, gwb_picture *out);
 
 // src/codec/deflate.c
 bool gwb_libraries_off(void);
 uint32_t gwb_crc(const uint8_t *bytes, int64_t size);       // CRC-32 as PNG and zip have it
-// A deflate stream, or zlib's, whose checksum must be right. *made: bytes in `out`, 0 where it fails.
+// A deflate stream, or zlib's, whose checksum must be right. *made: bytes in `out`; gwb_inflate_own tells them of a damaged stream too.
+gwb_inflated gwb_inflate_own(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made);
 gwb_inflated gwb_inflate(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made);
 int gwb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);         // adds a zlib stream
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Deflate and zlib streams, CRC-32: by libdeflate where it is there (opened at run time), else by stb's and our own. The bytes are the same.
+// Deflate and zlib streams, CRC-32: by libdeflate where it is there (opened at run time), else by inflate.c and stb's compressor. What is read is the same.
 #include "codec.h"
 
 #include <dlfcn.h>
@@ -89,22 +89,6 @@ uint32_t gwb_crc(const uint8_t *p, int64_t size)
     return ~c;
 }
 
-static uint32_t adler(const uint8_t *p, int64_t size)
-{
-    uint32_t a = 1, b = 0;
-    while (size > 0) {
-        int n = size < 5552 ? (int)size : 5552; // no overflow before
-        size -= n;
-        while (n-- > 0) {
-            a += *p++;
-            b += a;
-        }
-        a %= 65521;
-        b %= 65521;
-    }
-    return b << 16 | a;
-}
-
 gwb_inflated gwb_inflate(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made)
 {
     *made = 0;
@@ -117,11 +101,7 @@ gwb_inflated gwb_inflate(const uint8_t *in, int64_t size, uint8_t *out, int64_t 
         *made = rc == 0 ? (int64_t)got : 0;
         return rc == 0 ? GWB_INFLATE_OK : rc == 3 ? GWB_INFLATE_MORE : GWB_INFLATE_BAD;
     }
-    int64_t used = 0;
-    gwb_inflated rc = gwb_stb_inflate(in, size, out, room, zlib, &used, made);
-    if (rc != GWB_INFLATE_OK || !zlib) return rc;
-    if (used + 4 > size) return GWB_INFLATE_BAD;
-    return gwb_be32(in + used) == adler(out, *made) ? GWB_INFLATE_OK : GWB_INFLATE_BAD;
+    return gwb_inflate_own(in, size, out, room, zlib, made);
 }
 
 int gwb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out)

@@ -60,8 +60,8 @@ static void read_profile(const uint8_t *data, int64_t length, gwb_picture *out)
     if (head >= length || end[1] != 0 || out->icc) return;
     uint8_t first[128];
     int64_t made;
-    gwb_inflate(data + head, length - head, first, sizeof first, true, &made);  // its size stands at its beginning
-    int64_t size = gwb_be32(first);
+    gwb_inflate_own(data + head, length - head, first, sizeof first, true, &made);  // its size stands at its beginning
+    int64_t size = made >= 128 ? gwb_be32(first) : 0;
     if (size < 128 || size > (length - head) * 1032 || size > 64 << 20) return;
     out->icc = malloc((size_t)size);
     if (out->icc && gwb_inflate(data + head, length - head, out->icc, size, true, &made) == GWB_INFLATE_OK && made == size) {
@@ -304,7 +304,7 @@ static int decode(const gwb_input *in, gwb_picture *out, const png *p, int bits,
     // Of a damaged stream what is not there is zero.
     uint8_t *rows = in->params.lenient ? calloc(1, (size_t)total) : malloc((size_t)total), *zeros = calloc(1, (size_t)widest);
     int rc = rows && zeros ? 0 : gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of pixels", total);
-    gwb_inflated got = rc == 0 ? gwb_inflate(p->stream.data, p->stream.size, rows, total, true, &made) : GWB_INFLATE_OK;
+    gwb_inflated got = rc == 0 ? (in->params.lenient ? gwb_inflate_own : gwb_inflate)(p->stream.data, p->stream.size, rows, total, true, &made) : GWB_INFLATE_OK;
     if (got == GWB_INFLATE_MEMORY) rc = gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory to decompress it");
     else if (got == GWB_INFLATE_MORE) rc = gwb_doubt(in, out, "damaged PNG: more pixels than %dx%d", p->width, p->height);
     else if (got == GWB_INFLATE_BAD) rc = gwb_doubt(in, out, "damaged PNG: its pixels do not decompress, or their checksum (Adler) is wrong");

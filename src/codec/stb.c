@@ -93,7 +93,6 @@ static void fence_close(fence *f)
 #define STBI_NO_PNM
 #define STBI_NO_PNG
 #define STBI_NO_GIF
-#define STBI_SUPPORT_ZLIB
 #define STBI_ASSERT(x) ((x) ? (void)0 : escape("the decoder stopped at what it did not expect"))
 #define STBI_MALLOC(size) fence_malloc(size)
 #define STBI_REALLOC(memory, size) fence_realloc(memory, size)
@@ -213,22 +212,6 @@ int gwb_stb_decode(const gwb_input *in, gwb_picture *out, int32_t type, bool che
     if (!pixels) return gwb_refuse(in, GWB_BAD_FILE, "its data is damaged (%s)", reason ? reason : "no reason given");
     if (f.past_end) return gwb_doubt(in, out, "truncated: its data ends in the middle of the picture");
     return 0;
-}
-
-gwb_inflated gwb_stb_inflate(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *used, int64_t *made)
-{
-    fence f = {.budget = 0};
-    current = &f;
-    stbi__g_failure_reason = NULL;
-    stbi__zbuf z = {.zbuffer = (stbi_uc *)(uintptr_t)in, .zbuffer_end = (stbi_uc *)(uintptr_t)in + (size < INT_MAX ? size : INT_MAX)};
-    int ok = 0;
-    if (room > INT_MAX) room = INT_MAX;
-    if (setjmp(f.escape) == 0) ok = stbi__do_zlib(&z, (char *)out, (int)room, 0, zlib);
-    fence_close(&f);
-    if (!ok) return stbi__g_failure_reason && strcmp(stbi__g_failure_reason, "output buffer limit") == 0 ? GWB_INFLATE_MORE : GWB_INFLATE_BAD;
-    *used = z.zbuffer - in - z.num_bits / 8;
-    *made = z.zout - z.zout_start;
-    return GWB_INFLATE_OK;
 }
 
 int gwb_stb_jpeg_planes(const gwb_input *in, gwb_picture *out)
