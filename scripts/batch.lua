@@ -132,4 +132,4 @@ if #failures > 0 or not opts.quiet then
     end
     err:write(("%d written, %d left alone, %d failed\n"):format(#todo - #failures, skipped, #failures))
 end
-os.exit(#failures > 0 and 1 or 0)
+os.exit(#failures > 0 and 1 or 0, true)

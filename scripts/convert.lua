@@ -69,4 +69,4 @@ for _, path in ipairs(names) do
         io.stderr:write("convert.lua: ", type(err) == "table" and err.message or tostring(err), "\n")
     end
 end
-os.exit(failed > 0 and 1 or 0)
+os.exit(failed > 0 and 1 or 0, true)

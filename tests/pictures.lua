@@ -293,8 +293,8 @@ function pictures.samples()
         ["a.npy"] = pictures.npy("<u2", "(2, 3)", ramp:sub(1, 12)),
         ["fortran.npy"] = pictures.npy(">f4", "(2, 3)", ramp:sub(1, 24), {fortran = true, version = 2}),
         ["a.npz"] = pictures.zip {{"arr_0.npy", pictures.npy("<u2", "(2, 3)", ramp:sub(1, 12))}},
-        ["moving.gif"] = pictures.gif(4, 3, ramp:sub(1, 12), {{0, 1, 2, 3, 2, 1, 0, 0, 1, 1, 2, 2}, {indexes = {3, 0, 3, 3}, x = 1, y = 1, w = 2, h = 2, clear = 0,
-            disposal = 3}, {indexes = {1, 2}, w = 2, h = 1, interlaced = true}}),
+        ["moving.gif"] = pictures.gif(4, 3, ramp:sub(1, 12), {{0, 1, 2, 3, 2, 1, 0, 0, 1, 1, 2, 2},
+            {indexes = {3, 0, 3, 3}, x = 1, y = 1, w = 2, h = 2, clear = 0, disposal = 3}, {indexes = {1, 2}, w = 2, h = 1, interlaced = true}}),
         ["a.y4m"] = pictures.y4m("W5 H3 F30:1 Ip C420jpeg XCOLORRANGE=FULL", {ramp:sub(1, 27), ramp:sub(28, 54)}),
     }
 end

@@ -182,7 +182,9 @@ helper.each_device(function()
                 for n = 1, #file do
                     for b = 0, 7 do
                         local flipped = file:sub(1, n - 1) .. string.char(bit.bxor(file:byte(n), 2 ^ b)) .. file:sub(n + 1)
-                        raises(pcall(gpu.decode, flipped) and "none: the picture was taken" or select(2, pcall(gpu.decode, flipped)).code, {}, gpu.decode, flipped)
+                        local taken, err = pcall(gpu.decode, flipped)
+                        assert(not taken, ("bit %d of byte %d"):format(b, n))
+                        assert.truthy(err.code == "BAD_FILE" or err.code == "UNSUPPORTED" or err.code == "LIMIT", tostring(err))
                     end
                 end
             end)

@@ -53,6 +53,7 @@ static int drop_rights(void)
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         ALLOW(mmap), ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(brk), ALLOW(futex), ALLOW(exit), ALLOW(exit_group),
         ALLOW(rt_sigreturn), ALLOW(rt_sigprocmask), ALLOW(clock_gettime), ALLOW(sched_yield), ALLOW(getpid), ALLOW(gettid),
+        ALLOW(sigaltstack),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
     };
 #undef ALLOW

@@ -13,8 +13,8 @@ bool gwb_jpg_recognise(const uint8_t *bytes, int64_t size)
     return size >= 3 && bytes[0] == 0xff && bytes[1] == 0xd8 && bytes[2] == 0xff;
 }
 
-// Whether a DHT segment is made of Huffman tables with at most 256 codes each.
-static bool tables_fit(const uint8_t *p, int64_t size)
+// Whether a DHT segment is made of Huffman tables with at most 256 codes each; of a cut one, whether what is there is.
+static bool tables_fit(const uint8_t *p, int64_t size, bool cut)
 {
     while (size >= 17) {
         int codes = 0;
@@ -23,7 +23,7 @@ static bool tables_fit(const uint8_t *p, int64_t size)
         p += 17 + codes;
         size -= 17 + codes;
     }
-    return size == 0;
+    return size == 0 || cut;
 }
 
 static bool is_sof(int marker)
@@ -95,8 +95,9 @@ static void walk(const uint8_t *b, int64_t size, gwb_jpg *f, uint8_t *icc)
         if (at + 2 > size) return;
         int64_t length = gwb_be16(b + at), content = length - 2;
         const uint8_t *p = b + at + 2;
-        if (marker == 0xc4 && !tables_fit(p, (at + length > size ? size - at : length) - 2)) f->bad_codes = true;
-        if (length < 2 || at + length > size) return;
+        bool cut = at + length > size;
+        if (marker == 0xc4 && !tables_fit(p, (cut ? size - at : length) - 2, cut)) f->bad_codes = true;
+        if (length < 2 || cut) return;
         int parts = 0;
         if (is_sof(marker) && !f->coding && length >= 8) {
             read_frame(f, marker, p, content);
@@ -203,21 +204,44 @@ static int decode_native(const gwb_input *in, gwb_picture *out, const gwb_jpg *f
     return turbo && subsampling ? gwb_turbo_planes(in, out, subsampling) : gwb_stb_jpeg_planes(in, out);
 }
 
+// By stb_image, whose chroma is wrong in the last columns but one: its planes, and the rest as libjpeg does it.
+static int decode_built_in(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)
+{
+    if (out->native[0] != 'y') return gwb_stb_decode(in, out, GWB_U8, true);
+    gwb_picture coded = {.width = f->width, .height = f->height};
+    strcpy(coded.native, out->native);
+    int rc = decode_native(in, &coded, f, false);
+    if (rc == 0) rc = gwb_picture_alloc(in, out, f->width, f->height, GWB_U8, 3);
+    if (rc == 0) rc = gwb_jpg_to_rgb(&coded, f->h_max / f->h[1], f->v_max / f->v[1], &out->plane[0]);
+    gwb_picture_free(&coded);
+    return rc;
+}
+
 static int decode(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)
 {
-    char text[96] = "";
-    int channels = f->components >= 3 ? 3 : 1;
     bool native = in->params.native && f->components > 1;
     bool turbo = gwb_turbo_ready() && !is_coarse(f) && (!native || out->native[0] == 'y');
-    if (!turbo && (!native || out->native[0])) {
-        int rc = gwb_jpg_check(in, f, text);
-        if (rc == 0 && text[0]) rc = gwb_doubt(in, out, "damaged JPEG: %s", text);
-        if (rc < 0) return rc;
+    if (turbo && !native) {
+        int rc = gwb_picture_alloc(in, out, f->width, f->height, GWB_U8, f->components >= 3 ? 3 : 1);
+        return rc < 0 ? rc : gwb_turbo_decode(in, out, f->components >= 3 ? 3 : 1, f->components == 4);
     }
-    if (native) return decode_native(in, out, f, turbo);
-    if (!turbo) return gwb_stb_decode(in, out, GWB_U8, true);
-    int rc = gwb_picture_alloc(in, out, f->width, f->height, GWB_U8, channels);
-    return rc < 0 ? rc : gwb_turbo_decode(in, out, channels, f->components == 4);
+    if (turbo) return decode_native(in, out, f, true);
+    // stb_image stops at a wrong code: from a damaged file it gets what comes before.
+    char text[96] = "";
+    int64_t damage = 0;
+    gwb_bytes sound = {0};
+    gwb_input given = *in;
+    int rc = gwb_jpg_check(in, f, text, &damage);
+    if (rc == 0 && text[0]) rc = gwb_doubt(in, out, "damaged JPEG: %s", text);
+    if (rc == 0 && text[0]) {
+        gwb_bytes_add(&sound, in->bytes, damage);
+        rc = gwb_bytes_add(&sound, "\xff\xd9", 2);
+        given.bytes = sound.data;
+        given.size = sound.size;
+    }
+    if (rc == 0) rc = native ? decode_native(&given, out, f, false) : decode_built_in(&given, out, f);
+    gwb_bytes_free(&sound);
+    return rc;
 }
 
 static int take_profile(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)

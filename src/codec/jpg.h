@@ -21,8 +21,11 @@ typedef struct gwb_jpg {
 } gwb_jpg;
 
 // src/codec/jpg_check.c: goes through all coded data without making pixels. Writes what is wrong to `text`; "" where every block is there and the
-// codes are right.
-int gwb_jpg_check(const gwb_input *in, const gwb_jpg *f, char text[96]);
+// codes are right. *damage: the bytes in front of what is wrong.
+int gwb_jpg_check(const gwb_input *in, const gwb_jpg *f, char text[96], int64_t *damage);
+
+// src/codec/jpg_rgb.c: Y, Cb, Cr, these 1 / (h, v) of the size, as RGB.
+int gwb_jpg_to_rgb(const gwb_picture *coded, int h, int v, const gwb_plane *rgb);
 
 // src/codec/jpg_write.c. Planes of 8 bits: gray, or Y, Cb, Cr at full size and 1 / (h, v) of it.
 int gwb_jpg_write(const gwb_plane *planes, int count, int h, int v, int quality, gwb_bytes *out);

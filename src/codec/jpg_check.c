@@ -304,7 +304,7 @@ static void walk(check *c, char text[96])
     }
 }
 
-int gwb_jpg_check(const gwb_input *in, const gwb_jpg *f, char text[96])
+int gwb_jpg_check(const gwb_input *in, const gwb_jpg *f, char text[96], int64_t *damage)
 {
     check *c = calloc(1, sizeof *c);
     bool memory = c;
@@ -323,6 +323,7 @@ int gwb_jpg_check(const gwb_input *in, const gwb_jpg *f, char text[96])
         if (f->coding == 0xc2) memory = (p->seen = calloc((size_t)(p->row * rows), sizeof *p->seen));
     }
     if (memory) walk(c, text);
+    if (memory) *damage = c->at - in->bytes - (c->bad && c->at - in->bytes > 16 ? 16 : 0);     // some were read ahead
     for (int i = 0; c && i < f->components; i++) free(c->part[i].seen);
     free(c);
     return memory ? 0 : gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory to check it");
