@@ -107,7 +107,8 @@ local function step(reader)
             return nil
         end
         local n = tonumber(index[0]) + 1
-        local path, ok, result = reader.paths[n], false, nil
+        local path = reader.paths[n]
+        local ok, result
         if rc > 0 then
             ok, result = pcall(finish, op, rc, picture, mats, reader.position)
         else
