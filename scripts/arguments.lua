@@ -63,7 +63,7 @@ arguments.usage = [[
   --format EXT            what is written, else the name tells: png jpg bmp tga hdr qoi pnm pfm npy y4m yuv
   --quality N             JPEG, 1 to 100 (90)
   --subsampling S         JPEG's chroma: 444 422 420 440 411
-  --level N               PNG's effort, 1 to 12 (6)
+  --level N               PNG's effort, 1 to 12 (4)
   --background #RRGGBB    shines through where the format holds no alpha
   --depth 8               8 bits where the format would hold 16
   --matrix M --range R    what YUV means where the file does not say, and what y4m gets

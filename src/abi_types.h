@@ -372,7 +372,7 @@ typedef struct gwb_read_params {
 // How to write. All zero is the default.
 typedef struct gwb_write_params {
     int32_t quality;        // JPEG, 1..100; 0: 90
-    int32_t level;          // PNG's effort, 1..12; 0: 8
+    int32_t level;          // PNG's effort, 1..12; 0: 4
     int32_t flatten;        // 1: alpha is blended over `background` where the format holds none; else that is refused
     int32_t background[3];  // in the picture's own numbers
     int32_t sync;           // 1: on the disk before the call returns

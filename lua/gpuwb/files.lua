@@ -575,7 +575,7 @@ end
 
 --- gpu.save(obj, path [, {format=, quality=, subsampling=, level=, background=, rate=, sync=}]) -> obj. obj: a mat (1 to 4 channels are gray,
 -- gray and alpha, RGB, RGBA), an image, or for y4m and yuv a list of frames. The extension or format= tells what is written: png (u8, u16; level 1..12,
--- default 6) jpg (u8; quality 1..100, default 90; subsampling "444" "422" "420" "440" "411", default 420 up to quality 90, else 444; planes of YUV,
+-- default 4) jpg (u8; quality 1..100, default 90; subsampling "444" "422" "420" "440" "411", default 420 up to quality 90, else 444; planes of YUV,
 -- bt601 and full range, as they are) bmp tga qoi (u8) hdr pfm (f32) pnm (u8, u16) npy (all types) yuv (raw planes) y4m (rate, default 25).
 -- Other YUV goes to y4m, yuv and npy only: convert it first. Alpha that the format does not hold is an error, unless background={r, g, b} in 0..1 or
 -- "#rrggbb" shines through. The file is written beside the target and renamed: after an error the old one is untouched. sync=true: on the disk at

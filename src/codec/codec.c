@@ -205,7 +205,7 @@ static int check_writing(const gwb_picture *picture, gwb_write_params *p)
     if (p->level < 0 || p->level > 12) return gwb_fail(GWB_BAD_ARGUMENT, "level %d: want 1 to 12", p->level);
     if (p->rate[0] < 0 || p->rate[1] < 0) return gwb_fail(GWB_BAD_ARGUMENT, "rate %d:%d: want positive numbers", p->rate[0], p->rate[1]);
     if (!p->quality) p->quality = 90;
-    if (!p->level) p->level = 6;
+    if (!p->level) p->level = 4;
     if (!p->rate[0] || !p->rate[1]) {
         p->rate[0] = 25;
         p->rate[1] = 1;

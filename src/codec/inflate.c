@@ -209,9 +209,11 @@ static uint32_t adler(const uint8_t *p, int64_t size)
 
 gwb_inflated gwb_inflate_own(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made)
 {
-    stream s = {.at = in, .end = in + size, .out = out, .room = room};
+    stream s = {.at = in, .out = out, .room = room};
     gwb_inflated rc = GWB_INFLATE_OK;
     *made = 0;
+    if (size <= 0) return GWB_INFLATE_BAD;
+    s.end = in + size;
     if (zlib) {
         if (size < 2 || (in[0] & 15) != 8 || in[0] >> 4 > 7 || in[1] & 32 || (in[0] << 8 | in[1]) % 31) return GWB_INFLATE_BAD;
         s.at += 2;

@@ -26,6 +26,7 @@ typedef struct component {
 typedef struct check {
     const gwb_jpg *f;
     const uint8_t *at, *end;
+    const uint8_t *sound;       // what stands in front of it is right, and no segment is cut there
     uint64_t word;              // the next bits, `bits` of them, at the low end
     int bits;
     bool dry;                   // more was needed than there is before the next marker
@@ -190,6 +191,7 @@ static bool scan(check *c, component *const parts[], const int h[], const int v[
     int32_t down = alone ? parts[0]->down : (c->f->height + 8 * c->f->v_max - 1) / (8 * c->f->v_max);
     int64_t left = c->restart;
     int mark = 0;
+    const uint8_t *begin = c->at;
     c->bits = c->run = 0;
     c->dry = c->bad = false;
     for (int32_t y = 0; y < down; y++) {
@@ -197,6 +199,7 @@ static bool scan(check *c, component *const parts[], const int h[], const int v[
             if (c->restart && left == 0) {
                 if (!at_marker(c) || c->at[1] != 0xd0 + mark) {
                     snprintf(text, 96, "restart mark %d is missing in block row %d of %d", mark, y, down);
+                    c->sound = c->at;
                     return false;
                 }
                 c->at += 2;
@@ -209,11 +212,13 @@ static bool scan(check *c, component *const parts[], const int h[], const int v[
                 }
             }
             if (c->bad || c->dry) {
+                c->sound = c->bad && c->at - begin > 16 ? c->at - 16 : c->bad ? begin : c->at;     // some bytes were read ahead
                 snprintf(text, 96, "%s in block row %d of %d", c->bad ? "a code that is none" : "its data ends", y, down);
                 return false;
             }
         }
     }
+    c->sound = c->at;
     if (at_marker(c)) return true;
     snprintf(text, 96, "more data than its blocks need");
     return false;
@@ -269,6 +274,7 @@ static bool begin_scan(check *c, const uint8_t *p, int64_t size, char text[96])
 static void walk(check *c, char text[96])
 {
     while (c->at + 1 < c->end) {
+        c->sound = c->at;
         if (c->at[0] != 0xff) {
             snprintf(text, 96, "bytes between its segments that belong to none");
             return;
@@ -312,6 +318,7 @@ int gwb_jpg_check(const gwb_input *in, const gwb_jpg *f, char text[96], int64_t 
     if (c) {
         c->f = f;
         c->at = in->bytes + 2;
+        c->sound = c->at;
         c->end = in->bytes + in->size;
     }
     for (int i = 0; memory && i < f->components; i++) {
@@ -323,7 +330,7 @@ int gwb_jpg_check(const gwb_input *in, const gwb_jpg *f, char text[96], int64_t 
         if (f->coding == 0xc2) memory = (p->seen = calloc((size_t)(p->row * rows), sizeof *p->seen));
     }
     if (memory) walk(c, text);
-    if (memory) *damage = c->at - in->bytes - (c->bad && c->at - in->bytes > 16 ? 16 : 0);     // some were read ahead
+    if (memory) *damage = c->sound - in->bytes;
     for (int i = 0; c && i < f->components; i++) free(c->part[i].seen);
     free(c);
     return memory ? 0 : gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory to check it");

@@ -100,7 +100,7 @@ int gwb_picture_alloc(const gwb_input *in, gwb_picture *out, int32_t width, int3
 {
     char need[32];
     size_t bytes = (size_t)width * height * gwb_type_size(type) * channels;
-    out->memory = malloc(bytes);
+    out->memory = in->params.lenient ? calloc(1, bytes) : malloc(bytes);    // what a damaged file leaves out is zero
     if (!out->memory) {
         return gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory for %dx%d pixels (%s)", width, height, amount((double)bytes, need));
     }

@@ -339,6 +339,7 @@ static int read_png(const gwb_input *in, gwb_picture *out, png *p)
     static const uint8_t samples[] = {1, 0, 3, 1, 2, 0, 4};
     int rc = read_chunks(in, out, p);
     if (rc < 0) return rc;
+    if (!p->pixels && !in->params.header_only) return gwb_refuse(in, GWB_BAD_FILE, "truncated PNG: it ends before its pixels (IDAT)");
     int channels = p->colour == 3 ? p->clear ? 4 : 3 : samples[p->colour] + p->clear, bits = samples[p->colour] * p->depth;
     uint32_t width = gwb_be32(p->header), height = gwb_be32(p->header + 4);
     int type = p->depth == 16 ? GWB_U16 : GWB_U8;

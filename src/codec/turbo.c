@@ -72,12 +72,11 @@ int gwb_turbo_decode(const gwb_input *in, gwb_picture *out, int channels, bool c
     void *handle = lib.init_decompress();
     const gwb_plane *p = &out->plane[0];
     uint8_t *to = p->data, *four = NULL;
-    if (cmyk) to = four = malloc((size_t)p->width * (size_t)p->height * 4);
+    if (cmyk) to = four = calloc((size_t)p->width * (size_t)p->height, 4);
     int rc;
     if (!handle || !to) {
         rc = gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory to decode it");
     } else {
-        memset(to, 0, (size_t)p->width * (size_t)p->height * (cmyk ? 4 : (size_t)channels)); // a file cut at its first row leaves it untouched
         rc = lib.decompress(handle, in->bytes, (unsigned long)in->size, to, p->width, 0, p->height, cmyk ? CMYK : channels == 3 ? RGB : GRAY,
                             ACCURATE_DCT | LIMIT_SCANS);
         rc = judge(in, out, handle, rc);
