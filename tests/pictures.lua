@@ -257,6 +257,12 @@ function pictures.y4m(parameters, frames)
     return "YUV4MPEG2 " .. parameters .. "\nFRAME\n" .. table.concat(frames, "FRAME Ip\n")
 end
 
+-- Whether decoders can be kept apart here: the kernel has seccomp filters, and lets this process set one.
+function pictures.can_isolate()
+    local ok, err = pcall(require("gpuwb").decode, pictures.png(1, 1, 8, 0, {"a"}), {isolated = true})
+    return ok or err.code ~= "UNSUPPORTED"
+end
+
 -- One small file of each kind, by name.
 function pictures.samples()
     local ramp = {}

@@ -121,10 +121,11 @@ int gwb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out); 
 
 // src/codec/turbo.c: libjpeg-turbo's TurboJPEG, where it is there.
 bool gwb_turbo_ready(void);
-// out->width, height and format are set: rgb24 or gray, or with `planes` the coded ones. cmyk: four components, inverted as Adobe does.
+// Into the planes of `out`, which are there: RGB or gray (cmyk: of four components, inverted as Adobe does), or Y, Cb, Cr, whose rows have room for
+// whole groups of samples.
 int gwb_turbo_decode(const gwb_input *in, gwb_picture *out, int channels, bool cmyk);
-int gwb_turbo_planes(const gwb_input *in, gwb_picture *out, int subsampling);
-int gwb_turbo_encode(const gwb_picture *p, int quality, int subsampling, gwb_bytes *out);
+int gwb_turbo_planes(const gwb_input *in, gwb_picture *out);
+int gwb_turbo_encode(const gwb_picture *p, int quality, int subsampling, gwb_bytes *out);      // gray, RGB, or planes of that subsampling
 
 // src/codec/exif.c: the orientation in an EXIF block (a small TIFF), 0 where it does not say or is damaged.
 int gwb_exif_orientation(const uint8_t *bytes, int64_t size);

@@ -200,8 +200,7 @@ static int decode_native(const gwb_input *in, gwb_picture *out, const gwb_jpg *f
     out->memory = calloc(1, (size_t)offset);
     if (!out->memory) return gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of planes", offset);
     for (int i = 0; i < f->components; i++) out->plane[i].data = (uint8_t *)out->memory + (uintptr_t)out->plane[i].data;
-    int subsampling = out->native[0] == 'y' ? subsampling_of(f) : 0;
-    return turbo && subsampling ? gwb_turbo_planes(in, out, subsampling) : gwb_stb_jpeg_planes(in, out);
+    return turbo ? gwb_turbo_planes(in, out) : gwb_stb_jpeg_planes(in, out);
 }
 
 // By stb_image, whose chroma is wrong in the last columns but one: its planes, and the rest as libjpeg does it.
@@ -220,7 +219,8 @@ static int decode_built_in(const gwb_input *in, gwb_picture *out, const gwb_jpg 
 static int decode(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)
 {
     bool native = in->params.native && f->components > 1;
-    bool turbo = gwb_turbo_ready() && !is_coarse(f) && (!native || out->native[0] == 'y');
+    // Of planes libjpeg-turbo knows the usual samplings as they are usually written.
+    bool turbo = gwb_turbo_ready() && !is_coarse(f) && (!native || (out->native[0] == 'y' && f->h[1] == 1 && f->v[1] == 1));
     if (turbo && !native) {
         int rc = gwb_picture_alloc(in, out, f->width, f->height, GWB_U8, f->components >= 3 ? 3 : 1);
         return rc < 0 ? rc : gwb_turbo_decode(in, out, f->components >= 3 ? 3 : 1, f->components == 4);

@@ -92,9 +92,8 @@ int gwb_turbo_decode(const gwb_input *in, gwb_picture *out, int channels, bool c
     return rc;
 }
 
-int gwb_turbo_planes(const gwb_input *in, gwb_picture *out, int subsampling)
+int gwb_turbo_planes(const gwb_input *in, gwb_picture *out)
 {
-    (void)subsampling;
     void *handle = lib.init_decompress();
     if (!handle) return gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory to decode it");
     unsigned char *planes[3] = {out->plane[0].data, out->plane[1].data, out->plane[2].data};
