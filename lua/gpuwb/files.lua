@@ -37,8 +37,7 @@ end
 
 local load_options = {"device", "stream", "strict", "orient", "scale", "frame", "format", "array", "isolated", "timeout"}
 
--- frames: format names raw frames there.
-local function reading(op, opts, frames)
+local function reading(op, opts)
     local p = read_params()
     p.max_pixels, p.max_bytes = limits.pixels, limits.bytes
     p.frame = opts.frame == nil and 0 or check.integer(op, "frame", opts.frame, 0, 2 ^ 53)
@@ -48,7 +47,13 @@ local function reading(op, opts, frames)
     p.lenient = opts.strict == false and 1 or 0
     p.as_stored = opts.orient == false and 1 or 0
     p.unscaled = opts.scale == false and 1 or 0
-    if opts.format ~= nil and not frames then
+    return p
+end
+
+-- The same with what belongs to pictures.
+local function picture_reading(op, opts)
+    local p = reading(op, opts)
+    if opts.format ~= nil then
         check.choice(op, "format", opts.format, {"native"})
         p.native = 1
     end
@@ -64,7 +69,7 @@ local function reading(op, opts, frames)
     return p
 end
 
-files.reading, files.load_options = reading, load_options
+files.picture_reading = picture_reading
 
 -- Where the pixels shall go: a device position and a stream or nil.
 local function target(op, opts)
@@ -139,7 +144,7 @@ function public.load(path, opts)
     target(op, opts)
     local picture = new_picture()
     local load = check.boolean(op, "isolated", opts.isolated) and C.gwb_load_isolated or C.gwb_load
-    return loaded(op, load(path, reading(op, opts), picture), picture, opts)
+    return loaded(op, load(path, picture_reading(op, opts), picture), picture, opts)
 end
 
 -- The bytes to read and their number, from a string or cdata.
@@ -165,7 +170,7 @@ function public.decode(bytes, size, opts)
     local data, length = bytes_of(op, bytes, size == nil and opts.size or size)
     local picture = new_picture()
     local decode = check.boolean(op, "isolated", opts.isolated) and C.gwb_decode_isolated or C.gwb_decode
-    return loaded(op, decode(data, length, "the bytes", reading(op, opts), picture), picture, opts)
+    return loaded(op, decode(data, length, "the bytes", picture_reading(op, opts), picture), picture, opts)
 end
 
 --- gpu.info(path) or gpu.info({bytes=}) -> {kind=, width=, height=, format=, depth=, frames=, …} of a file, without decoding its pixels. width and
