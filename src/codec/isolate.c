@@ -22,7 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#if defined __x86_64__
+// The thread sanitizer bears no fork of a process with threads.
+#if defined __SANITIZE_THREAD__
+#elif defined __x86_64__
 #define ARCHITECTURE AUDIT_ARCH_X86_64
 #elif defined __aarch64__
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
@@ -228,7 +230,7 @@ int gwb_decode_isolated(const void *bytes, int64_t size, const char *name, const
 {
     (void)bytes, (void)size, (void)params;
     *picture = (gwb_picture){0};
-    return gwb_fail(GWB_UNSUPPORTED, "%s: isolated decoding knows x86-64 and 64-bit ARM only", name ? name : "picture");
+    return gwb_fail(GWB_UNSUPPORTED, "%s: this build has no isolated decoding (it wants x86-64 or 64-bit ARM, and no thread sanitizer)", name ? name : "picture");
 }
 
 #endif

@@ -2,6 +2,8 @@
 // A baseline JPEG writer for planes, with the tables of the standard's annex K. Used where libjpeg-turbo is not there.
 #include "jpg.h"
 
+#include "host/clones.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -40,7 +42,7 @@ static const uint8_t ac_values[2][162] = {
 typedef struct code { uint16_t bits; uint8_t length; } code;
 
 static code dc_codes[2][256], ac_codes[2][256];
-static float cosines[8][8];     // of the transform: [frequency][place], scaled
+static float cosines[8][8], turned[8][8];       // of the transform: [frequency][place] and [place][frequency], scaled
 
 static void assign(code *codes, const uint8_t counts[16], const uint8_t *values)
 {
@@ -57,7 +59,9 @@ static void prepare(void)
         assign(ac_codes[i], ac_counts[i], ac_values[i]);
     }
     for (int u = 0; u < 8; u++) {
-        for (int x = 0; x < 8; x++) cosines[u][x] = (float)(cos((2 * x + 1) * u * 3.14159265358979323846 / 16) * (u ? 0.5 : 0.35355339059327376));
+        for (int x = 0; x < 8; x++) {
+            cosines[u][x] = turned[x][u] = (float)(cos((2 * x + 1) * u * 3.14159265358979323846 / 16) * (u ? 0.5 : 0.35355339059327376));
+        }
     }
 }
 
@@ -95,21 +99,26 @@ static void take_block(const gwb_plane *p, int32_t x, int32_t y, float block[8][
     }
 }
 
-static void encode_block(writer *w, const gwb_plane *p, int32_t x, int32_t y, int table, int *last)
+// The 8x8 cosine transform, the columns and then the rows; each inner loop is one vector.
+GWB_CLONES static void transform(float block[8][8], float full[8][8])
 {
-    float block[8][8], half[8][8], full[8][8];
-    int values[64];
-    take_block(p, x, y, block);
-    for (int u = 0; u < 8; u++) {       // columns
+    float half[8][8];
+    for (int u = 0; u < 8; u++) {
         for (int i = 0; i < 8; i++) half[u][i] = 0;
         for (int j = 0; j < 8; j++) for (int i = 0; i < 8; i++) half[u][i] += cosines[u][j] * block[j][i];
     }
-    for (int u = 0; u < 8; u++) {       // rows
-        for (int v = 0; v < 8; v++) {
-            full[u][v] = 0;
-            for (int i = 0; i < 8; i++) full[u][v] += cosines[v][i] * half[u][i];
-        }
+    for (int u = 0; u < 8; u++) {
+        for (int v = 0; v < 8; v++) full[u][v] = 0;
+        for (int i = 0; i < 8; i++) for (int v = 0; v < 8; v++) full[u][v] += turned[i][v] * half[u][i];
     }
+}
+
+static void encode_block(writer *w, const gwb_plane *p, int32_t x, int32_t y, int table, int *last)
+{
+    float block[8][8], full[8][8];
+    int values[64];
+    take_block(p, x, y, block);
+    transform(block, full);
     for (int i = 0; i < 64; i++) {
         float v = full[zigzag[i] >> 3][zigzag[i] & 7] * w->quant[table][zigzag[i]];
         values[i] = (int)(v < 0 ? v - 0.5f : v + 0.5f);
