@@ -67,6 +67,7 @@ static void prepare(void)
 
 typedef struct writer {
     gwb_bytes *out;
+    uint8_t *to;                // where the next coded byte goes; there is room
     uint64_t word;
     int bits;
     float quant[2][64];         // 1 / step, row by row
@@ -77,7 +78,8 @@ static void put(writer *w, unsigned value, int count)
     w->word = w->word << count | value;
     for (w->bits += count; w->bits >= 8; w->bits -= 8) {
         uint8_t byte = (uint8_t)(w->word >> (w->bits - 8));
-        gwb_bytes_add(w->out, (uint8_t[2]){byte, 0}, byte == 0xff ? 2 : 1);
+        *w->to++ = byte;
+        if (byte == 0xff) *w->to++ = 0;
     }
 }
 
@@ -199,12 +201,15 @@ int gwb_jpg_write(const gwb_plane *planes, int count, int h, int v, int quality,
     put_headers(&w, planes, count, h, v, quality);
     int32_t across = (planes->width + 8 * h - 1) / (8 * h), down = (planes->height + 8 * v - 1) / (8 * v);
     for (int32_t y = 0; y < down; y++) {
+        // 64 coefficients of at most 27 bits, each byte with a zero behind it.
+        w.to = gwb_bytes_room(out, (int64_t)across * (h * v + count - 1) * 512 + 2);
+        if (!w.to) return GWB_OUT_OF_MEMORY;
         for (int32_t x = 0; x < across; x++) {
             for (int i = 0; i < h * v; i++) encode_block(&w, planes, (x * h + i % h) * 8, (y * v + i / h) * 8, 0, &last[0]);
             for (int c = 1; c < count; c++) encode_block(&w, &planes[c], x * 8, y * 8, 1, &last[c]);
         }
-        if (out->capacity < 0) return GWB_OUT_OF_MEMORY;
+        if (y == down - 1 && w.bits) put(&w, (1u << (8 - w.bits)) - 1, 8 - w.bits);
+        out->size = w.to - out->data;
     }
-    if (w.bits) put(&w, (1u << (8 - w.bits)) - 1, 8 - w.bits);
     return gwb_bytes_add(out, "\xff\xd9", 2);
 }
