@@ -45,6 +45,7 @@ struct gwb_loader {
 // On a cuda device the pixels go through page-locked memory, so that the copy needs no further hand and runs beside other work.
 static int upload(gwb_mat *to, const gwb_plane *p, int device, const gwb_stream *stream)
 {
+    *to = (gwb_mat){0};     // where an older one's struct may still stand, which is the consumer's now
     int rc = gwb_mat_create(to, device, p->width, p->height, p->type, p->channels, &(gwb_mat_params){0});
     if (rc < 0 || device == 0) return rc < 0 ? rc : gwb_upload(to, p->data, p->step, NULL);
     gwb_mat pinned = {0};
