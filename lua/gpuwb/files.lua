@@ -330,7 +330,7 @@ function Frames:__call()
     return img, self.n
 end
 
-local Stored = {}       -- the reader of y4m and raw files
+local Stored = {}       -- the reader of y4m, GIF and raw files
 Stored.__index = Stored
 
 function Stored:next()
@@ -345,7 +345,7 @@ end
 Stored.close = close_frames
 
 --- gpu.frames(path [, {format=, width=, height=, frame=, device=, stream=, strict=, orient=, matrix=, range=, …}]) -> iterator: for img, n in
--- gpu.frames(path). A y4m; with format, width and height a raw file; "-" is one of these from standard input; any other file is a video, whose frames
+-- gpu.frames(path). A y4m or a GIF; with format, width and height a raw file; "-" is one of these from standard input; any other file is a video, whose frames
 -- the program ffmpeg decodes, read ahead of the loop. Each frame is a new image in the file's own pixel format, or converted to format= on its device;
 -- n counts from 0, and frame= is where to begin. A cut or damaged file is an error behind its last good frame, and with strict=false the end. Tags given
 -- here come in the place of the file's. A video is turned as it says, unless orient=false. iterator:close() ends it before its end, as dropping it does.

@@ -31,7 +31,8 @@ local gpu = {
     copy = copy.copy, copy2d = copy.copy2d, explain_copy = copy.explain, checks = copy.checks,
 }
 
-for _, part in ipairs {format.public, image.public, files.public, many.public, video.public, pipe.public, kernel.public, map.public, exchange.public, ipc.public} do
+for _, part in ipairs {format.public, image.public, files.public, many.public, video.public, pipe.public, kernel.public, map.public, exchange.public,
+                       ipc.public} do
     for name, fn in pairs(part) do
         gpu[name] = fn
     end

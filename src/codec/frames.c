@@ -199,7 +199,8 @@ int gwb_frames_known(const char *path)
     int rc = gwb_file_open(path, &file, &size);
     if (rc < 0) return rc;
     // What is no regular file cannot be looked at twice.
-    int known = size < 0 || gwb_y4m_recognise(start, (int64_t)fread(start, 1, sizeof start, file));
+    int64_t got = size < 0 ? 0 : (int64_t)fread(start, 1, sizeof start, file);
+    int known = size < 0 || gwb_y4m_recognise(start, got) || gwb_gif_recognise(start, got);
     fclose(file);
     return known;
 }
