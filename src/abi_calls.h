@@ -113,7 +113,14 @@ const char *gwb_file_kind(const char *extension);       // the format of "jpeg" 
 // Reads a picture by its content. `name` is what messages call it. The picture is the caller's until gwb_picture_free, whatever the result.
 int gwb_decode(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture);
 int gwb_load(const char *path, const gwb_read_params *params, gwb_picture *picture);
+// The same in a process of its own that has no rights but to compute: a decoder's crash or loop becomes GWB_BAD_FILE, and takes nothing with it.
+// Safe for files of strangers. Forks: the time grows with the memory of the calling process.
+int gwb_decode_isolated(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture);
+int gwb_load_isolated(const char *path, const gwb_read_params *params, gwb_picture *picture);
 void gwb_picture_free(gwb_picture *picture);
+// Whether optional libraries are used (use < 0 asks, 0 and 1 set, for the whole process); returns what it was.
+int gwb_codec_libraries(int use);
+const char *gwb_codec_library(const char *kind);        // what "png" or "jpg" is decoded by now; static
 // Adds a file's bytes to `bytes`. The planes are read, whatever their step; a format that cannot hold them is GWB_UNSUPPORTED.
 int gwb_encode(const gwb_picture *picture, const char *kind, const gwb_write_params *params, gwb_bytes *bytes);
 void gwb_bytes_free(gwb_bytes *bytes);
@@ -147,6 +154,28 @@ int gwb_video_room(gwb_video *video, int64_t frame_bytes, uint8_t **frame);     
 void gwb_video_send(gwb_video *video);          // the frame is there
 int gwb_video_finish(gwb_video *video, int sync);       // waits for the program's end, and renames its file to `path`; close it all the same
 void gwb_video_close(gwb_video *video);         // NULL is fine. Ends the program at once; a file that is not finished is removed
+
+// Many files: threads decode ahead, at most `prefetch` pictures, and upload what has a pixel format to the device on streams of their own. The paths are
+// copied. The loader is the caller's until gwb_loader_close, which waits for what is being decoded.
+int gwb_loader_open(const char *const *paths, int64_t count, const gwb_loader_params *params, gwb_loader **loader);
+// Waits for the next picture. 1: `picture` holds the pixels, the caller's until gwb_picture_free; 1 + n: they lie in mats[0..n-1], which are the
+// caller's, and `picture` tells the rest; 0: no more; or the failure of that file, behind which one goes on. *index: its place in the list, from 0.
+int gwb_loader_next(gwb_loader *loader, gwb_picture *picture, gwb_mat *const *mats, int64_t *index);
+void gwb_loader_close(gwb_loader *loader);      // NULL is fine
+// Pictures written behind: `threads` encode and write, at most `ahead` wait (0: two a thread). The writer is the caller's until gwb_writer_close,
+// which waits for all.
+int gwb_writer_open(int threads, int ahead, gwb_writer **writer);
+// Copies the picture, waits for a place, and returns.
+int gwb_writer_put(gwb_writer *writer, const gwb_picture *picture, const char *kind, const gwb_write_params *params, const char *path);
+void gwb_writer_wait(gwb_writer *writer);       // until all that was put is written or has failed
+int gwb_writer_failed(gwb_writer *writer, gwb_bytes *path);     // the oldest failure that was not told yet, and its path to be freed; 0: none
+void gwb_writer_close(gwb_writer *writer);      // NULL is fine
+// Lists of paths, each with a zero behind it, added to `paths`, sorted; files only. gwb_folder_list gives them relative to the folder, with deep = 1
+// those in its folders too.
+int gwb_file_glob(const char *pattern, gwb_bytes *paths);
+int gwb_folder_list(const char *folder, int deep, gwb_bytes *paths);
+int gwb_folder_make(const char *path);          // with those above it; one that is there is fine
+int gwb_path_kind(const char *path);            // 0: nothing, 1: a file, 2: a folder, 3: something else (a pipe, a device)
 
 // ---- pixel formats. Positions count from 0; a format's position may change between versions, its name does not.
 int gwb_format_count(void);

@@ -343,6 +343,16 @@ typedef struct gwb_picture {
     void *memory;           // holds the planes; freed by gwb_picture_free. NULL: borrowed
     int64_t bytes;          // of all planes, where they lie tight and one behind the other
     int32_t rate[2];        // frames a second as a fraction; 0, 0: not said
+    char native[16];        // pixel format of the planes as they are coded (JPEG): "yuv420p"
+    char coding[96];        // what else the file says of itself: "progressive", "palette interlaced"; of an npz its arrays
+    int32_t depth;          // bits of a sample in the file; 0: as in memory
+    int32_t gamma;          // PNG's gAMA, times 100000; 0: not said
+    int32_t delay;          // of a GIF's frame, in ms
+    int32_t pad;
+    int64_t frames;         // pictures in the file, read with header_only; -1: not known
+    uint8_t *icc;           // colour profile, freed with the picture; NULL: none
+    int64_t icc_size;       // bytes
+    int64_t mapped;         // bytes of `memory` where it is mapped and not allocated; 0 else
 } gwb_picture;
 
 // How to read. All zero is the default.
@@ -353,21 +363,37 @@ typedef struct gwb_read_params {
     int32_t lenient;        // 1: a truncated or damaged picture is given as far as it goes, with a warning
     int32_t as_stored;      // 1: an EXIF orientation is not applied
     int32_t unscaled;       // 1: PNM samples stay as they are, else their maximum becomes 255 or 65535
-    int32_t pad;
+    int32_t native;         // 1: a JPEG's planes as they are coded, not turned
+    int32_t header_only;    // 1: sizes, format and tags; no pixels (memory is NULL)
+    int32_t timeout;        // ms that an isolated decoder may take; 0: 60000
+    const char *array;      // of an npz; NULL: the only one
 } gwb_read_params;
 
 // How to write. All zero is the default.
 typedef struct gwb_write_params {
     int32_t quality;        // JPEG, 1..100; 0: 90
-    int32_t level;          // PNG's effort, 1..12; 0: 8
+    int32_t level;          // PNG's effort, 1..12; 0: 4
     int32_t flatten;        // 1: alpha is blended over `background` where the format holds none; else that is refused
     int32_t background[3];  // in the picture's own numbers
     int32_t sync;           // 1: on the disk before the call returns
     int32_t further;        // 1: a further frame of a y4m file: no header
     int32_t rate[2];        // frames a second of a y4m file as a fraction; 0, 0: 25
-    int32_t pad;
+    int32_t subsampling;    // a JPEG's chroma: 444, 422, 420, 440, 411; 0: 420 up to quality 90, else 444
 } gwb_write_params;
 
+// How to read many files. All zero is the default.
+typedef struct gwb_loader_params {
+    gwb_read_params read;
+    int32_t threads;        // that decode; 0: as many as there are processors
+    int32_t prefetch;       // pictures that may be decoded and not taken; 0: two a thread
+    int32_t unordered;      // 1: as they become ready, else as in the list
+    int32_t isolated;       // 1: each in a process of its own
+    int32_t device;         // position of the device that gets the pixels
+    int32_t pad;
+} gwb_loader_params;
+
+typedef struct gwb_loader gwb_loader;   // files that are decoded ahead
+typedef struct gwb_writer gwb_writer;   // pictures that are written behind
 typedef struct gwb_frames gwb_frames;   // a file of frames, read one after the other
 typedef struct gwb_video gwb_video;     // frames from a program, or to one
 

@@ -43,12 +43,42 @@ function pictures.chunk(name, data)
     return be32(#data) .. name .. data .. be32(pictures.crc(name .. data))
 end
 
--- A PNG of rows that are strings of bytes as PNG has them; `before` stands before its pixels. Stored, not compressed.
+-- A zlib stream, stored and not compressed; a wrong checksum with `sum`.
+function pictures.zlib(raw, sum)
+    local blocks, at = {"\x78\1"}, 1
+    repeat
+        local part = raw:sub(at, at + 65534)
+        at = at + #part
+        blocks[#blocks + 1] = string.char(at > #raw and 1 or 0) .. le16(#part) .. le16(bxor(#part, 0xffff)) .. part
+    until at > #raw
+    return table.concat(blocks) .. be32(sum or adler(raw))
+end
+
+-- A PNG whose raw data (a filter byte in front of each row) is given. opts: before (chunks in front of the pixels), interlace, sum (Adler).
+function pictures.png_raw(width, height, depth, colour, raw, opts)
+    opts = opts or {}
+    return "\x89PNG\r\n\x1a\n"
+        .. pictures.chunk("IHDR", be32(width) .. be32(height) .. string.char(depth, colour, 0, 0, opts.interlace and 1 or 0))
+        .. (opts.before or "") .. pictures.chunk("IDAT", pictures.zlib(raw, opts.sum)) .. (opts.after or "") .. pictures.chunk("IEND", "")
+end
+
+-- A PNG of rows that are strings of bytes as PNG has them; `before` stands before its pixels.
 function pictures.png(width, height, depth, colour, rows, before)
-    local raw = "\0" .. table.concat(rows, "\0")
-    local stored = "\x78\1\1" .. le16(#raw) .. le16(bxor(#raw, 0xffff)) .. raw .. be32(adler(raw))
-    return "\x89PNG\r\n\x1a\n" .. pictures.chunk("IHDR", be32(width) .. be32(height) .. string.char(depth, colour, 0, 0, 0)) .. (before or "")
-        .. pictures.chunk("IDAT", stored) .. pictures.chunk("IEND", "")
+    return pictures.png_raw(width, height, depth, colour, "\0" .. table.concat(rows, "\0"), {before = before})
+end
+
+-- The rows of a PNG's raw data: their sizes in bytes without the filter byte, pass by pass.
+function pictures.png_rows(width, height, depth, colour, interlace)
+    local samples = ({[0] = 1, [2] = 3, [3] = 1, [4] = 2, [6] = 4})[colour]
+    local passes = interlace and {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}} or {{0, 0, 1, 1}}
+    local sizes = {}
+    for _, p in ipairs(passes) do
+        local w, h = math.ceil((width - p[1]) / p[3]), math.ceil((height - p[2]) / p[4])
+        for _ = 1, w > 0 and h or 0 do
+            sizes[#sizes + 1] = math.ceil(w * samples * depth / 8)
+        end
+    end
+    return sizes
 end
 
 -- Bits, the first one highest, with JPEG's zero behind each 255.
@@ -133,30 +163,87 @@ function pictures.bmp(width, height, bits, data, palette)
         .. le32(#data) .. le32(0) .. le32(0) .. le32(#palette / 4) .. le32(0) .. palette .. data
 end
 
--- Frames of palette indexes 0..3, each coded without any compression.
+-- A GIF's LZW codes for a string of indexes below 2^root, with a table that grows to 4096 codes and is then cleared.
+local function lzw(indexes, root)
+    local bytes, word, n, width = {}, 0, 0, root + 1
+    local clear, stop = 2 ^ root, 2 ^ root + 1
+    local codes, next_code
+    local function put(code)
+        word, n = word + code * 2 ^ n, n + width
+        while n >= 8 do
+            bytes[#bytes + 1] = string.char(word % 256)
+            word, n = math.floor(word / 256), n - 8
+        end
+    end
+    local function restart()
+        put(clear)
+        codes, next_code, width = {}, stop + 1, root + 1
+    end
+    restart()
+    local text = ""
+    local function code_of(t) return #t == 1 and t:byte() or codes[t] end
+    for i = 1, #indexes do
+        local longer = text .. indexes:sub(i, i)
+        if #longer == 1 or codes[longer] then
+            text = longer
+        else
+            put(code_of(text))
+            codes[longer] = next_code
+            if next_code == 2 ^ width and width < 12 then
+                width = width + 1
+            end
+            next_code = next_code + 1
+            if next_code > 4095 then
+                restart()
+            end
+            text = indexes:sub(i, i)
+        end
+    end
+    put(code_of(text))
+    put(stop)
+    width = 8 - n % 8
+    if n % 8 > 0 then
+        put(0)
+    end
+    return table.concat(bytes)
+end
+
+-- A GIF of frames {indexes=, x=, y=, w=, h=, disposal=, clear=, delay=, interlaced=, palette=}; a list of indexes alone is a frame of the whole size.
+-- The palette has four colours, or 256.
 function pictures.gif(width, height, palette, frames)
-    local out = {"GIF89a", le16(width), le16(height), "\x91\0\0", palette}
-    for _, indexes in ipairs(frames) do
-        local bytes, word, n = {}, 0, 0
-        local function put(code)
-            word, n = bor(word, lshift(code, n)), n + 3
-            if n >= 8 then
-                bytes[#bytes + 1] = string.char(band(word, 255))
-                word, n = rshift(word, 8), n - 8
-            end
+    local bits = #palette == 12 and 2 or 8
+    local out = {"GIF89a", le16(width), le16(height), string.char(0x80 + bits - 1), "\0\0", palette}
+    for _, frame in ipairs(frames) do
+        local f = frame.indexes and frame or {indexes = frame}
+        local text = {}
+        for i, index in ipairs(f.indexes) do
+            text[i] = string.char(index)
         end
-        for i, index in ipairs(indexes) do
-            if i % 2 == 1 then
-                put(4)      -- clear: codes stay at three bits
-            end
-            put(index)
+        local data, blocks = lzw(table.concat(text), bits), {}
+        for i = 1, #data, 255 do
+            local part = data:sub(i, i + 254)
+            blocks[#blocks + 1] = string.char(#part) .. part
         end
-        put(5)
-        bytes[#bytes + 1] = string.char(band(word, 255), 0)
-        local data = table.concat(bytes):sub(1, -2)
-        out[#out + 1] = "\x21\xf9\4\4\10\0\0\0\x2c" .. le16(0) .. le16(0) .. le16(width) .. le16(height) .. "\0\2" .. string.char(#data) .. data .. "\0"
+        out[#out + 1] = "\x21\xf9\4" .. string.char((f.disposal or 0) * 4 + (f.clear and 1 or 0)) .. le16(f.delay or 10) .. string.char(f.clear or 0) .. "\0"
+            .. "\x2c" .. le16(f.x or 0) .. le16(f.y or 0) .. le16(f.w or width) .. le16(f.h or height)
+            .. string.char((f.palette and 0x80 + bits - 1 or 0) + (f.interlaced and 0x40 or 0)) .. (f.palette or "")
+            .. string.char(bits) .. table.concat(blocks) .. "\0"
     end
     return table.concat(out) .. ";"
+end
+
+-- A zip of {name, content} entries, stored.
+function pictures.zip(entries)
+    local out, directory, at = {}, {}, 0
+    for _, e in ipairs(entries) do
+        local facts = le16(0) .. le16(0) .. le16(0) .. le16(0x21) .. le32(pictures.crc(e[2])) .. le32(#e[2]) .. le32(#e[2]) .. le16(#e[1]) .. le16(0)
+        local file = "PK\3\4" .. le16(20) .. facts .. e[1] .. e[2]
+        out[#out + 1] = file
+        directory[#directory + 1] = "PK\1\2" .. le16(20) .. le16(20) .. facts .. le16(0) .. le16(0) .. le16(0) .. le32(0) .. le32(at) .. e[1]
+        at = at + #file
+    end
+    local text = table.concat(directory)
+    return table.concat(out) .. text .. "PK\5\6" .. le16(0) .. le16(0) .. le16(#entries) .. le16(#entries) .. le32(#text) .. le32(at) .. le16(0)
 end
 
 function pictures.npy(descr, shape, data, opts)
@@ -168,6 +255,12 @@ end
 
 function pictures.y4m(parameters, frames)
     return "YUV4MPEG2 " .. parameters .. "\nFRAME\n" .. table.concat(frames, "FRAME Ip\n")
+end
+
+-- Whether decoders can be kept apart here: the kernel has seccomp filters, and lets this process set one.
+function pictures.can_isolate()
+    local ok, err = pcall(require("gpuwb").decode, pictures.png(1, 1, 8, 0, {"a"}), {isolated = true})
+    return ok or err.code ~= "UNSUPPORTED"
 end
 
 -- One small file of each kind, by name.
@@ -183,6 +276,8 @@ function pictures.samples()
         ["gray.png"] = pictures.png(4, 2, 8, 0, {ramp:sub(1, 4), ramp:sub(5, 8)}),
         ["deep.png"] = pictures.png(2, 2, 16, 2, {ramp:sub(1, 12), ramp:sub(13, 24)}),
         ["palette.png"] = pictures.png(4, 1, 2, 3, {"\x1b"}, pictures.chunk("PLTE", ramp:sub(1, 12)) .. pictures.chunk("tRNS", "\0\128")),
+        ["interlaced.png"] = pictures.png_raw(3, 2, 8, 4, "\0\9\8\0\1\2\1\3\4\0\5\6\7\8\9\9", {interlace = true,
+            before = pictures.chunk("iCCP", "p\0\0" .. pictures.zlib(be32(128) .. ramp:sub(1, 124)))}),
         ["gray.jpg"] = pictures.jpg(17, 9, gray, {before = pictures.exif(6)}),
         ["colour.jpg"] = pictures.jpg(16, 8, colour),
         ["progressive.jpg"] = pictures.jpg(16, 8, colour, {sof = 0xc2}),
@@ -203,6 +298,9 @@ function pictures.samples()
         ["a.pfm"] = "PF\n2 1\n-1.0\n" .. ramp:sub(1, 24),
         ["a.npy"] = pictures.npy("<u2", "(2, 3)", ramp:sub(1, 12)),
         ["fortran.npy"] = pictures.npy(">f4", "(2, 3)", ramp:sub(1, 24), {fortran = true, version = 2}),
+        ["a.npz"] = pictures.zip {{"arr_0.npy", pictures.npy("<u2", "(2, 3)", ramp:sub(1, 12))}},
+        ["moving.gif"] = pictures.gif(4, 3, ramp:sub(1, 12), {{0, 1, 2, 3, 2, 1, 0, 0, 1, 1, 2, 2},
+            {indexes = {3, 0, 3, 3}, x = 1, y = 1, w = 2, h = 2, clear = 0, disposal = 3}, {indexes = {1, 2}, w = 2, h = 1, interlaced = true}}),
         ["a.y4m"] = pictures.y4m("W5 H3 F30:1 Ip C420jpeg XCOLORRANGE=FULL", {ramp:sub(1, 27), ramp:sub(28, 54)}),
     }
 end

@@ -35,7 +35,7 @@ end
 
 -- ---- reading
 
-local load_options = {"device", "stream", "strict", "orient", "scale", "frame"}
+local load_options = {"device", "stream", "strict", "orient", "scale", "frame", "format", "array", "isolated", "timeout"}
 
 local function reading(op, opts)
     local p = read_params()
@@ -49,6 +49,27 @@ local function reading(op, opts)
     p.unscaled = opts.scale == false and 1 or 0
     return p
 end
+
+-- The same with what belongs to pictures.
+local function picture_reading(op, opts)
+    local p = reading(op, opts)
+    if opts.format ~= nil then
+        check.choice(op, "format", opts.format, {"native"})
+        p.native = 1
+    end
+    if opts.array ~= nil then
+        p.array = check.string(op, "array", opts.array)     -- the caller's options keep it alive
+    end
+    if opts.timeout ~= nil then
+        p.timeout = math.max(1, check.number(op, "timeout", opts.timeout) * 1000)
+        if not (opts.timeout > 0 and opts.timeout <= 86400) then
+            check.fail("BAD_ARGUMENT", op, "timeout must be seconds, over 0 and at most a day, got %s", check.show(opts.timeout))
+        end
+    end
+    return p
+end
+
+files.picture_reading = picture_reading
 
 -- Where the pixels shall go: a device position and a stream or nil.
 local function target(op, opts)
@@ -79,7 +100,25 @@ local function place(op, picture, position, stream)
         local p = picture.plane[i - 1]
         check.status(C.gwb_upload(img.planes[i], p.data, p.step, stream), op)
     end
+    files.annotate(img, picture)
     return img
+end
+
+-- What a file says beyond the tags that conversions look at: icc (a profile's bytes), gamma (PNG's gAMA), orientation (EXIF, where it was not
+-- applied), delay (ms, of a GIF's frame).
+function files.annotate(img, picture)
+    if picture.icc ~= nil then
+        img.icc = ffi.string(picture.icc, tonumber(picture.icc_size))
+    end
+    if picture.gamma > 0 then
+        img.gamma = picture.gamma / 100000
+    end
+    if picture.orientation > 1 then
+        img.orientation = picture.orientation
+    end
+    if picture.delay > 0 then
+        img.delay = picture.delay
+    end
 end
 
 local function loaded(op, rc, picture, opts)
@@ -91,35 +130,96 @@ local function loaded(op, rc, picture, opts)
     return result, warning ~= "" and warning or nil
 end
 
---- gpu.load(path [, {device=, stream=, strict=, orient=, scale=, frame=}]) -> image, or mat from npy; and what is wrong with it, with strict=false.
--- The content tells the format, not the name: PNG (1 to 16 bits) JPEG BMP TGA GIF (first frame) PSD HDR QOI PNM (P1 to P7) PFM give an image as it is
--- in the file, on the current device; an npy always gives a mat with tight rows (a packed frame, a matrix: see m:planes); y4m gives an image with the
--- tags that the file has. strict=false: a damaged or cut file gives what is there. orient=false: an EXIF orientation is not applied. scale=false: PNM
--- samples stay as they are, else their maximum becomes 255 or 65535. frame: of a y4m, from 0. "-" is standard input. Raw frames: gpu.load_raw.
+--- gpu.load(path [, {device=, stream=, strict=, orient=, scale=, frame=, format=, array=, isolated=, timeout=}]) -> image, or mat from npy and npz; and
+-- what is wrong with it, with strict=false. The content tells the format, not the name: PNG (1 to 16 bits) JPEG BMP TGA GIF PSD HDR QOI PNM (P1 to P7)
+-- PFM give an image as it is in the file, on the current device; an npy always gives a mat with tight rows (a packed frame, a matrix: see m:planes);
+-- y4m gives an image with the tags that the file has. strict=false: a damaged or cut file gives what is there. orient=false: an EXIF orientation is not
+-- applied. scale=false: PNM samples stay as they are, else their maximum becomes 255 or 65535. frame: of a y4m or a GIF, from 0. format="native": a
+-- JPEG's planes as they are coded (yuv420p and the like, bt601, full range), not turned. array: of an npz with several. isolated=true: decoded in a
+-- process without rights, which may take `timeout` seconds (60); a decoder's crash is then an error. "-" is standard input. Raw frames: gpu.load_raw.
 function public.load(path, opts)
     local op = "gpu.load"
     check.path(op, "path", path)
     opts = check.options(op, opts, load_options)
     target(op, opts)
     local picture = new_picture()
-    return loaded(op, C.gwb_load(path, reading(op, opts), picture), picture, opts)
+    local load = check.boolean(op, "isolated", opts.isolated) and C.gwb_load_isolated or C.gwb_load
+    return loaded(op, load(path, picture_reading(op, opts), picture), picture, opts)
 end
 
---- gpu.decode(bytes [, {size=, …as gpu.load…}]) -> the same from a string, or from a cdata array or pointer with its size in bytes.
-function public.decode(bytes, opts)
+-- The bytes to read and their number, from a string or cdata.
+local function bytes_of(op, bytes, size)
+    if type(bytes) == "string" then
+        return bytes, size == nil and #bytes or check.integer(op, "size", size, 0, #bytes)
+    end
+    local data, known = check.pointer(op, "bytes", bytes)
+    if size == nil and not known then
+        check.fail("BAD_ARGUMENT", op, "size must be given with a pointer: gpu.decode(pointer, bytes)")
+    end
+    return data, check.integer(op, "size", size == nil and known or size, 0, known or 2 ^ 53)
+end
+
+--- gpu.decode(bytes [, size] [, {size=, …as gpu.load…}]) -> the same from a string, or from a cdata array or pointer with its size in bytes.
+function public.decode(bytes, size, opts)
     local op = "gpu.decode"
+    if type(size) ~= "number" and opts == nil then
+        size, opts = nil, size
+    end
     opts = check.options(op, opts, {"size", unpack(load_options)})
     target(op, opts)
-    local data, size = bytes, opts.size
-    if type(bytes) == "string" then
-        size = size == nil and #bytes or check.integer(op, "size", size, 0, #bytes)
-    else
-        local known
-        data, known = check.pointer(op, "bytes", bytes)
-        size = check.integer(op, "size", size == nil and known or size, 0, known or 2 ^ 53)
-    end
+    local data, length = bytes_of(op, bytes, size == nil and opts.size or size)
     local picture = new_picture()
-    return loaded(op, C.gwb_decode(data, size, "the bytes", reading(op, opts), picture), picture, opts)
+    local decode = check.boolean(op, "isolated", opts.isolated) and C.gwb_decode_isolated or C.gwb_decode
+    return loaded(op, decode(data, length, "the bytes", picture_reading(op, opts), picture), picture, opts)
+end
+
+--- gpu.info(path) or gpu.info({bytes=}) -> {kind=, width=, height=, format=, depth=, frames=, …} of a file, without decoding its pixels. width and
+-- height are as gpu.load would give them (turned, where an EXIF orientation says so); depth is bits of a sample in the file; frames is nil where only
+-- reading would tell. Where the file says so: matrix range siting transfer primaries gamma icc orientation rate (frames a second) coding (as
+-- "progressive"; of an npz its arrays) native (a JPEG's format with format="native"). An npy has a type in the place of a format.
+function public.info(path)
+    local op = "gpu.info"
+    local picture, params = new_picture(), reading(op, {})
+    params.header_only, params.lenient = 1, 1
+    local rc
+    if type(path) == "table" then
+        local data, size = bytes_of(op, check.options(op, path, {"bytes", "size"}).bytes, path.size)
+        rc = C.gwb_decode(data, size, "the bytes", params, picture)
+    else
+        rc = C.gwb_load(check.path(op, "path", path), params, picture)
+    end
+    check.status(rc, op)
+    ffi.gc(picture, C.gwb_picture_free)
+    local plane = picture.plane[0]
+    local name = ffi.string(picture.format)
+    local out = {kind = ffi.string(picture.kind), width = name == "" and plane.width or picture.width, height = name == "" and plane.height or picture.height,
+                 depth = picture.depth, frames = picture.frames >= 0 and tonumber(picture.frames) or nil}
+    if name == "" then
+        out.type = ffi.string(C.gwb_type_name(plane.type)) .. (plane.channels > 1 and "x" .. plane.channels or "")
+    else
+        out.format = name
+    end
+    for _, tag in ipairs {"matrix", "range", "siting", "transfer", "primaries", "native", "coding", "warning"} do
+        local value = ffi.string(picture[tag]):gsub("%s+$", "")
+        out[tag] = value ~= "" and value or nil
+    end
+    if picture.rate[0] > 0 then
+        out.rate = picture.rate[0] / picture.rate[1]
+    end
+    files.annotate(out, picture)
+    C.gwb_picture_free(ffi.gc(picture, nil))
+    return out
+end
+
+--- gpu.codecs([{libraries=}]) -> {png=, jpg=, libraries=}: what decodes and encodes these, "libdeflate" and "libjpeg-turbo" where they are there, else
+-- "built in". libraries=false: the built-in code only, for the whole process; true: what is there.
+function public.codecs(opts)
+    local op = "gpu.codecs"
+    opts = check.options(op, opts, {"libraries"})
+    if opts.libraries ~= nil then
+        C.gwb_codec_libraries(check.boolean(op, "libraries", opts.libraries) and 1 or 0)
+    end
+    return {png = ffi.string(C.gwb_codec_library("png")), jpg = ffi.string(C.gwb_codec_library("jpg")), libraries = C.gwb_codec_libraries(-1) == 1}
 end
 
 -- A reader of frames, {handle=}, that closes itself with the last reference.
@@ -230,7 +330,7 @@ function Frames:__call()
     return img, self.n
 end
 
-local Stored = {}       -- the reader of y4m and raw files
+local Stored = {}       -- the reader of y4m, GIF and raw files
 Stored.__index = Stored
 
 function Stored:next()
@@ -245,7 +345,7 @@ end
 Stored.close = close_frames
 
 --- gpu.frames(path [, {format=, width=, height=, frame=, device=, stream=, strict=, orient=, matrix=, range=, …}]) -> iterator: for img, n in
--- gpu.frames(path). A y4m; with format, width and height a raw file; "-" is one of these from standard input; any other file is a video, whose frames
+-- gpu.frames(path). A y4m or a GIF; with format, width and height a raw file; "-" is one of these from standard input; any other file is a video, whose frames
 -- the program ffmpeg decodes, read ahead of the loop. Each frame is a new image in the file's own pixel format, or converted to format= on its device;
 -- n counts from 0, and frame= is where to begin. A cut or damaged file is an error behind its last good frame, and with strict=false the end. Tags given
 -- here come in the place of the file's. A video is turned as it says, unless orient=false. iterator:close() ends it before its end, as dropping it does.
@@ -287,7 +387,7 @@ end
 
 -- Each option, and the formats that take it (true: all).
 local save_options = {format = true, sync = true, quality = {jpg = true}, level = {png = true}, background = {jpg = true, hdr = true, pfm = true, bmp = true},
-                      rate = {y4m = true}}
+                      rate = {y4m = true}, subsampling = {jpg = true}}
 
 -- {r, g, b} in 0..1 or "#rrggbb" as three numbers.
 local function parse_background(op, v)
@@ -363,6 +463,10 @@ local function writing(op, path, opts, first)
             p.background[i - 1] = math.floor(v * white + 0.5)
         end
     end
+    if opts.subsampling ~= nil then
+        local digits = type(opts.subsampling) == "string" and opts.subsampling:gsub(":", "") or opts.subsampling
+        p.subsampling = tonumber(check.choice(op, "subsampling", digits, {"444", "422", "420", "440", "411"}))
+    end
     p.sync = check.boolean(op, "sync", opts.sync) and 1 or 0
     return kind, p
 end
@@ -373,6 +477,9 @@ local plain = {npy = true, yuv = true, y4m = true}
 -- The image in the layout that files have: R, G, B in this order, words of 8 or 16 bits or f32. Nothing is matrixed or stretched for it.
 local function in_file_order(op, img, kind)
     local f = format.find(op, img.format)
+    if kind == "jpg" and f.model == "yuv" and f.planes == 3 and f.depth == 8 then
+        return img      -- the encoder takes the planes as they are, and looks at their tags
+    end
     if f.model == "yuv" or f.model == "bayer" then
         check.fail("UNSUPPORTED", op, "%s holds gray and RGB, and this is %s: convert first, as in img:convert(\"rgb24\"%s)", kind, img.format,
             f.model == "yuv" and img.matrix == nil and ', {matrix = "bt601"}' or "")
@@ -392,6 +499,13 @@ local function fill(op, obj, kind, picture)
     local planes, keep = {obj}, {}
     if image.is(obj) then
         image.fill(op, "the image", obj, ffi.new("gwb_image"))
+        if type(obj.icc) == "string" and obj.icc ~= "" then
+            keep.icc = obj.icc
+            picture.icc, picture.icc_size = ffi.cast(bytes_pointer, obj.icc), #obj.icc
+        end
+        if type(obj.gamma) == "number" and obj.gamma > 0 and obj.gamma < 20000 then
+            picture.gamma = obj.gamma * 100000 + 0.5
+        end
         obj = plain[kind] and obj or in_file_order(op, obj, kind)
         planes = obj.planes
         ffi.copy(picture.format, obj.format)
@@ -464,10 +578,11 @@ local function save(op, obj, path, opts)
     return obj
 end
 
---- gpu.save(obj, path [, {format=, quality=, level=, background=, rate=, sync=}]) -> obj. obj: a mat (1 to 4 channels are gray, gray and alpha, RGB,
--- RGBA), an image, or for y4m and yuv a list of frames. The extension or format= tells what is written: png (u8, u16; level 1..12, default 8) jpg (u8;
--- quality 1..100, default 90; 4:2:0 up to 90) bmp tga qoi (u8) hdr pfm (f32) pnm (u8, u16) npy (all types) yuv (raw planes) y4m (rate, default 25).
--- YUV goes to y4m, yuv and npy only: convert it first. Alpha that the format does not hold is an error, unless background={r, g, b} in 0..1 or
+--- gpu.save(obj, path [, {format=, quality=, subsampling=, level=, background=, rate=, sync=}]) -> obj. obj: a mat (1 to 4 channels are gray,
+-- gray and alpha, RGB, RGBA), an image, or for y4m and yuv a list of frames. The extension or format= tells what is written: png (u8, u16; level 1..12,
+-- default 4) jpg (u8; quality 1..100, default 90; subsampling "444" "422" "420" "440" "411", default 420 up to quality 90, else 444; planes of YUV,
+-- bt601 and full range, as they are) bmp tga qoi (u8) hdr pfm (f32) pnm (u8, u16) npy (all types) yuv (raw planes) y4m (rate, default 25).
+-- Other YUV goes to y4m, yuv and npy only: convert it first. Alpha that the format does not hold is an error, unless background={r, g, b} in 0..1 or
 -- "#rrggbb" shines through. The file is written beside the target and renamed: after an error the old one is untouched. sync=true: on the disk at
 -- return. "-" is standard output. Waits for the pixels.
 function public.save(obj, path, opts)
@@ -487,7 +602,7 @@ end
 function public.encode(obj, kind, opts)
     local op = "gpu.encode"
     local all = {format = check.string(op, "format", kind)}
-    for key, value in pairs(check.options(op, opts, {"quality", "level", "background", "rate"})) do
+    for key, value in pairs(check.options(op, opts, {"quality", "level", "background", "rate", "subsampling"})) do
         all[key] = value
     end
     local bytes = encode(op, obj, nil, all)
@@ -499,5 +614,7 @@ function public.encode(obj, kind, opts)
     return text
 end
 
+files.empty_mat = require("gpuwb.core").mat.new
+files.list_of, files.writing, files.fill, files.place, files.target = list_of, writing, fill, place, target
 
 return files

@@ -9,6 +9,7 @@ local copy = require "gpuwb.copy"
 local format = require "gpuwb.format"
 local image = require "gpuwb.image"
 local files = require "gpuwb.files"
+local many = require "gpuwb.many"
 local video = require "gpuwb.video"
 local pipe = require "gpuwb.pipe"
 local kernel = require "gpuwb.kernel"
@@ -30,7 +31,8 @@ local gpu = {
     copy = copy.copy, copy2d = copy.copy2d, explain_copy = copy.explain, checks = copy.checks,
 }
 
-for _, part in ipairs {format.public, image.public, files.public, video.public, pipe.public, kernel.public, map.public, exchange.public, ipc.public} do
+for _, part in ipairs {format.public, image.public, files.public, many.public, video.public, pipe.public, kernel.public, map.public, exchange.public,
+                       ipc.public} do
     for name, fn in pairs(part) do
         gpu[name] = fn
     end

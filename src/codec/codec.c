@@ -12,7 +12,7 @@
 // In the order of recognition: TGA, which has no mark of its own, is the last.
 static const gwb_codec codecs[] = {
     {"png", "png", gwb_png_recognise, gwb_png_decode, gwb_png_encode, TYPE(U8) | TYPE(U16), CHANNELS(1, 1, 1, 1)},
-    {"jpg", "jpg jpeg jpe jfif", gwb_jpg_recognise, gwb_jpg_decode, gwb_stb_encode_jpg, TYPE(U8), CHANNELS(1, 0, 1, 0)},
+    {"jpg", "jpg jpeg jpe jfif", gwb_jpg_recognise, gwb_jpg_decode, gwb_jpg_encode, TYPE(U8), CHANNELS(1, 0, 1, 0)},
     {"bmp", "bmp dib", gwb_bmp_recognise, gwb_bmp_decode, gwb_stb_encode_bmp, TYPE(U8), CHANNELS(1, 0, 1, 1)},
     {"gif", "gif", gwb_gif_recognise, gwb_gif_decode, NULL, 0, 0},
     {"psd", "psd", gwb_psd_recognise, gwb_psd_decode, NULL, 0, 0},
@@ -21,6 +21,7 @@ static const gwb_codec codecs[] = {
     {"pnm", "pnm pgm ppm pam pbm", gwb_pnm_recognise, gwb_pnm_decode, gwb_pnm_encode, TYPE(U8) | TYPE(U16), CHANNELS(1, 1, 1, 1)},
     {"pfm", "pfm", gwb_pfm_recognise, gwb_pfm_decode, gwb_pfm_encode, TYPE(F32), CHANNELS(1, 0, 1, 0)},
     {"npy", "npy", gwb_npy_recognise, gwb_npy_decode, gwb_npy_encode, 0, 0},
+    {"npz", "npz", gwb_npz_recognise, gwb_npz_decode, NULL, 0, 0},
     {"y4m", "y4m", gwb_y4m_recognise, gwb_y4m_decode, gwb_y4m_encode, 0, 0},
     {"yuv", "yuv raw", NULL, NULL, gwb_raw_encode, 0, 0},
     {"tga", "tga", gwb_tga_recognise, gwb_tga_decode, gwb_stb_encode_tga, TYPE(U8), CHANNELS(1, 1, 1, 1)},
@@ -29,7 +30,7 @@ enum { CODECS = sizeof codecs / sizeof codecs[0] };
 
 const char *gwb_file_kinds(int writing)
 {
-    return writing ? "png jpg bmp tga hdr qoi pnm pfm npy y4m yuv" : "png jpg bmp tga gif psd hdr qoi pnm pfm npy y4m";
+    return writing ? "png jpg bmp tga hdr qoi pnm pfm npy y4m yuv" : "png jpg bmp tga gif psd hdr qoi pnm pfm npy npz y4m";
 }
 
 static const gwb_codec *find_codec(const char *extension)
@@ -57,7 +58,7 @@ static const struct { int at; const char *mark, *name; } others[] = {
     {4, "ftyphei", "a HEIC file"}, {4, "ftypmif1", "a HEIF file"}, {0, "v/1\1", "an OpenEXR file"}, {4, "JXL ", "a JPEG XL file"},
     {0, "\xff\x0a", "a JPEG XL file"}, {4, "jP  ", "a JPEG 2000 file"}, {4, "ftyp", "an MP4 or QuickTime video, which gpu.frames reads"},
     {0, "\x1a\x45\xdf\xa3", "a Matroska or WebM video, which gpu.frames reads"},
-    {8, "AVI ", "an AVI video, which gpu.frames reads"}, {0, "DDS ", "a DDS texture"}, {0, "PK\3\4", "a zip archive (as npz is one)"}, {0, "%PDF", "a PDF file"},
+    {8, "AVI ", "an AVI video, which gpu.frames reads"}, {0, "DDS ", "a DDS texture"}, {0, "PK\3\4", "a zip archive, and no npz"}, {0, "%PDF", "a PDF file"},
     {0, "<svg", "an SVG drawing"}, {0, "<?xml", "an XML file"}, {0, "<!", "an HTML page"}, {0, "\x1f\x8b", "a gzip file"},
 };
 
@@ -76,6 +77,12 @@ static int unknown(const gwb_input *in)
                       "(gpu.load_raw)", start, gwb_file_kinds(0));
 }
 
+void gwb_codec_prepare(void)
+{
+    gwb_codec_library("png");
+    gwb_codec_library("jpg");
+}
+
 int gwb_decode(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture)
 {
     *picture = (gwb_picture){0};
@@ -86,14 +93,16 @@ int gwb_decode(const void *bytes, int64_t size, const char *name, const gwb_read
         if (codecs[i].recognise && codecs[i].recognise(bytes, size)) codec = &codecs[i];
     }
     if (!codec) return unknown(&in);
-    if (in.params.frame != 0 && codec->decode != gwb_y4m_decode) {
+    if (in.params.frame != 0 && codec->decode != gwb_y4m_decode && codec->decode != gwb_gif_decode) {
         return gwb_refuse(&in, GWB_BAD_ARGUMENT, "frame %lld of a %s file, which has one picture", (long long)in.params.frame,
                           codec->name);
     }
     int rc = codec->decode(&in, picture);
-    if (rc == 0 && !in.params.as_stored) rc = gwb_picture_orient(&in, picture);
+    if (rc == 0 && !in.params.as_stored && !in.params.native) rc = gwb_picture_orient(&in, picture);
     if (rc < 0) gwb_picture_free(picture);
     else strcpy(picture->kind, codec->name);
+    if (!picture->depth && picture->planes) picture->depth = 8 * gwb_type_size(picture->plane[0].type);
+    if (!picture->frames) picture->frames = 1;
     return rc;
 }
 
@@ -110,7 +119,7 @@ int gwb_load(const char *path, const gwb_read_params *params, gwb_picture *pictu
     if (gwb_y4m_recognise((const uint8_t *)start, (int64_t)got)) {
         gwb_frames *frames;
         rc = gwb_frames_from(file, size, start, path, 0, params, &frames);
-        if (rc == 0) rc = gwb_frames_take(frames, picture);
+        if (rc == 0) rc = params && params->header_only ? gwb_frames_describe(frames, picture) : gwb_frames_take(frames, picture);
         return rc;
     }
     gwb_bytes bytes = {0};
@@ -145,12 +154,12 @@ static int check(const gwb_picture *p, const gwb_codec *codec)
 {
     char can[96];
     const gwb_plane *plane = &p->plane[0];
-    if (p->planes > 1) {
+    if (p->planes > 1 && codec->encode != gwb_jpg_encode) {
         return gwb_fail(GWB_UNSUPPORTED,
                         "%s holds no separate planes, as %s has them: convert first, as in image:convert(\"rgb24\", {matrix=...})",
                         codec->name, p->format);
     }
-    if (!(codec->types >> plane->type & 1) || !(codec->channels >> plane->channels & 1)) {
+    if (p->planes == 1 && (!(codec->types >> plane->type & 1) || !(codec->channels >> plane->channels & 1))) {
         return gwb_fail(GWB_UNSUPPORTED, "%s holds %s; this is %s with %d", codec->name, describe(codec, can),
                         gwb_type_name(plane->type), plane->channels);
     }
@@ -163,6 +172,9 @@ static int flatten(const gwb_picture *p, const gwb_write_params *params, gwb_pic
     const gwb_plane *from = &p->plane[0];
     const gwb_input in = {.name = "background"};
     int n = from->channels - 1, max = from->type == GWB_U8 ? 255 : 65535;
+    *flat = *p;
+    flat->memory = NULL;
+    flat->mapped = 0;
     int rc = gwb_picture_alloc(&in, flat, from->width, from->height, from->type, n);
     for (int c = 0; c < n && rc == 0; c++) {
         if (params->background[c] < 0 || params->background[c] > max) {
@@ -193,7 +205,7 @@ static int check_writing(const gwb_picture *picture, gwb_write_params *p)
     if (p->level < 0 || p->level > 12) return gwb_fail(GWB_BAD_ARGUMENT, "level %d: want 1 to 12", p->level);
     if (p->rate[0] < 0 || p->rate[1] < 0) return gwb_fail(GWB_BAD_ARGUMENT, "rate %d:%d: want positive numbers", p->rate[0], p->rate[1]);
     if (!p->quality) p->quality = 90;
-    if (!p->level) p->level = 8;
+    if (!p->level) p->level = 4;
     if (!p->rate[0] || !p->rate[1]) {
         p->rate[0] = 25;
         p->rate[1] = 1;
@@ -243,6 +255,7 @@ int gwb_encode(const gwb_picture *picture, const char *kind, const gwb_write_par
     }
     if (rc == 0 && codec->types) rc = check(picture, codec);
     if (rc == 0) rc = codec->encode(picture, &p, bytes);
+    flat.icc = NULL;    // the given picture's
     gwb_picture_free(&flat);
     return rc == 0 && bytes->capacity < 0 ? GWB_OUT_OF_MEMORY : rc;
 }

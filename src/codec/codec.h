@@ -38,6 +38,7 @@ int gwb_png_decode(const gwb_input *in, gwb_picture *out);
 int gwb_png_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 bool gwb_jpg_recognise(const uint8_t *bytes, int64_t size);
 int gwb_jpg_decode(const gwb_input *in, gwb_picture *out);
+int gwb_jpg_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 bool gwb_bmp_recognise(const uint8_t *bytes, int64_t size);
 int gwb_bmp_decode(const gwb_input *in, gwb_picture *out);
 bool gwb_tga_recognise(const uint8_t *bytes, int64_t size);
@@ -60,6 +61,8 @@ int gwb_pfm_encode(const gwb_picture *p, const gwb_write_params *params, gwb_byt
 bool gwb_npy_recognise(const uint8_t *bytes, int64_t size);
 int gwb_npy_decode(const gwb_input *in, gwb_picture *out);
 int gwb_npy_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
+bool gwb_npz_recognise(const uint8_t *bytes, int64_t size);
+int gwb_npz_decode(const gwb_input *in, gwb_picture *out);
 bool gwb_y4m_recognise(const uint8_t *bytes, int64_t size);
 int gwb_y4m_decode(const gwb_input *in, gwb_picture *out);
 int gwb_y4m_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
@@ -69,11 +72,18 @@ int gwb_raw_encode(const gwb_picture *p, const gwb_write_params *params, gwb_byt
 // of their bytes goes to out->bytes.
 int gwb_y4m_header(const gwb_input *in, const char *line, gwb_picture *out);
 
+// src/codec/gif.c. Frame after frame; the bytes must outlive the reader. gwb_gif_next: as gwb_frames_next.
+typedef struct gwb_gif gwb_gif;
+int gwb_gif_open(const gwb_input *in, gwb_gif **gif);
+int gwb_gif_next(gwb_gif *gif, gwb_picture *out);
+void gwb_gif_close(gwb_gif *gif);
+
 // src/codec/frames.c. A reader that owns `file`, which is closed on failure too; `size` is the file's, -1 where it has none; `start` is
 // what was read from it already.
 int gwb_frames_from(FILE *file, int64_t size, const char *start, const char *name, int64_t frame_bytes,
                     const gwb_read_params *params, gwb_frames **frames);
 int gwb_frames_take(gwb_frames *frames, gwb_picture *out);  // the next frame as a picture of its own; closes the reader
+int gwb_frames_describe(gwb_frames *frames, gwb_picture *out);      // without pixels, the frames counted where that needs no reading; closes the reader
 
 // src/codec/file.c. *size is -1 for what is no regular file.
 int gwb_file_open(const char *path, FILE **file, int64_t *size);
@@ -84,15 +94,41 @@ int gwb_file_rest(FILE *file, int64_t size, const char *name, int64_t max_bytes,
 int gwb_file_part(const char *path, const char *end, char target[PATH_MAX], char part[PATH_MAX]);
 int gwb_file_replace(const char *path, const char *target, char part[PATH_MAX], int sync);
 
+// src/codec/codec.c: opens the optional libraries and fills tables, which a process without rights cannot.
+void gwb_codec_prepare(void);
+
 // src/codec/stb.c: the decoders and encoders of stb_image, fenced in.
 int gwb_stb_size(const gwb_input *in, int32_t *width, int32_t *height, int32_t *channels);
 // out->width and height are checked. `checked`: that the file has all its bytes is known; else it is found out while decoding.
 int gwb_stb_decode(const gwb_input *in, gwb_picture *out, int32_t type, bool checked);
-int gwb_stb_encode_jpg(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_stb_encode_bmp(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_stb_encode_tga(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_stb_encode_hdr(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_stb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);     // adds a zlib stream
+
+// What a stream comes to.
+typedef enum gwb_inflated { GWB_INFLATE_OK, GWB_INFLATE_BAD, GWB_INFLATE_MORE /* than `room` */, GWB_INFLATE_MEMORY } gwb_inflated;
+// The component planes of a JPEG as they are coded, 8 bits each.
+int gwb_stb_jpeg_planes(const gwb_input *in, gwb_picture *out);
+
+// src/codec/deflate.c
+bool gwb_libraries_off(void);
+uint32_t gwb_crc(const uint8_t *bytes, int64_t size);       // CRC-32 as PNG and zip have it
+// A deflate stream, or zlib's, whose checksum must be right. *made: bytes in `out`; gwb_inflate_own tells them of a damaged stream too.
+gwb_inflated gwb_inflate_own(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made);
+gwb_inflated gwb_inflate(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made);
+int gwb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);         // adds a zlib stream
+
+// src/codec/turbo.c: libjpeg-turbo's TurboJPEG, where it is there.
+bool gwb_turbo_ready(void);
+// Into the planes of `out`, which are there: RGB or gray (cmyk: of four components, inverted as Adobe does), or Y, Cb, Cr, whose rows have room for
+// whole groups of samples.
+int gwb_turbo_decode(const gwb_input *in, gwb_picture *out, int channels, bool cmyk);
+int gwb_turbo_planes(const gwb_input *in, gwb_picture *out);
+int gwb_turbo_encode(const gwb_picture *p, int quality, int subsampling, gwb_bytes *out);      // gray, RGB, or planes of that subsampling
+
+// src/codec/exif.c: the orientation in an EXIF block (a small TIFF), 0 where it does not say or is damaged.
+int gwb_exif_orientation(const uint8_t *bytes, int64_t size);
 
 // src/codec/picture.c
 gwb_read_params gwb_read_defaults(const gwb_read_params *params);   // with the limits filled in; NULL is all defaults

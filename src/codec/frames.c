@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Frame after frame from a y4m file or a raw one, also from a pipe.
+// Frame after frame from a y4m file, an animated GIF or a raw file, also from a pipe.
 #include "codec.h"
 
 #include <errno.h>
@@ -15,6 +15,8 @@ struct gwb_frames {
     char *name;                 // owned; in.name is the same
     gwb_input in;               // no bytes: name and params for messages
     bool raw;
+    gwb_gif *gif;               // then there is no `file`
+    gwb_bytes bytes;            // the GIF's
     gwb_picture layout;         // each frame's; planes as offsets
     uint8_t *block;             // layout.bytes
     int64_t index;              // the next frame
@@ -23,7 +25,9 @@ struct gwb_frames {
 void gwb_frames_close(gwb_frames *frames)
 {
     if (!frames) return;
-    fclose(frames->file);
+    if (frames->file) fclose(frames->file);
+    gwb_gif_close(frames->gif);
+    gwb_bytes_free(&frames->bytes);
     free(frames->block);
     free(frames->name);
     free(frames);
@@ -56,6 +60,10 @@ static int begin_frame(gwb_frames *f)
 int gwb_frames_next(gwb_frames *frames, gwb_picture *picture)
 {
     gwb_frames *f = frames;
+    if (f->gif) {
+        *picture = (gwb_picture){0};
+        return gwb_gif_next(f->gif, picture);
+    }
     int rc = begin_frame(f);
     if (rc <= 0) return rc;
     int64_t got = (int64_t)fread(f->block, 1, (size_t)f->layout.bytes, f->file);
@@ -125,6 +133,26 @@ static int begin_y4m(gwb_frames *f, const char *start, int64_t size)
     return 0;
 }
 
+// A GIF is read whole. Takes f over.
+static int begin_gif(gwb_frames *f, int64_t size, const char *start, gwb_frames **frames)
+{
+    gwb_bytes_add(&f->bytes, start, (int64_t)strlen(start));
+    FILE *file = f->file;
+    f->file = NULL;
+    int rc = gwb_file_rest(file, size, f->name, f->in.params.max_bytes, &f->bytes);
+    f->in.bytes = f->bytes.data;
+    f->in.size = f->bytes.size;
+    if (rc == 0) rc = gwb_gif_open(&f->in, &f->gif);
+    gwb_picture passed = {0};
+    for (int64_t i = 0; i < f->in.params.frame && rc >= 0; i++) {
+        rc = gwb_gif_next(f->gif, &passed);
+        if (rc == 0) rc = gwb_refuse(&f->in, GWB_BAD_ARGUMENT, "no frame %" PRId64 "; frames count from 0", f->in.params.frame);
+    }
+    if (rc >= 0) *frames = f;
+    else gwb_frames_close(f);
+    return rc < 0 ? rc : 0;
+}
+
 int gwb_frames_from(FILE *file, int64_t size, const char *start, const char *name, int64_t frame_bytes,
                     const gwb_read_params *params, gwb_frames **frames)
 {
@@ -139,6 +167,7 @@ int gwb_frames_from(FILE *file, int64_t size, const char *start, const char *nam
     f->raw = frame_bytes > 0;
     f->layout.bytes = frame_bytes;
     f->in = (gwb_input){.size = size, .name = f->name ? f->name : "", .params = gwb_read_defaults(params)};
+    if (!f->raw && gwb_gif_recognise((const uint8_t *)start, (int64_t)strlen(start))) return begin_gif(f, size, start, frames);
     int rc = f->raw ? begin_raw(f, size) : begin_y4m(f, start, size);
     if (rc == 0) {
         f->block = f->layout.bytes <= f->in.params.max_bytes ? malloc((size_t)f->layout.bytes) : NULL;
@@ -156,7 +185,10 @@ int gwb_frames_open(const char *path, int64_t frame_bytes, const gwb_read_params
     int64_t size = -1;
     *frames = NULL;
     int rc = gwb_file_open(path, &file, &size);
-    return rc < 0 ? rc : gwb_frames_from(file, size, "", path, frame_bytes, params, frames);
+    if (rc < 0) return rc;
+    char start[7] = "";
+    if (frame_bytes <= 0) start[fread(start, 1, 6, file)] = 0;
+    return gwb_frames_from(file, size, start, path, frame_bytes, params, frames);
 }
 
 int gwb_frames_known(const char *path)
@@ -167,7 +199,8 @@ int gwb_frames_known(const char *path)
     int rc = gwb_file_open(path, &file, &size);
     if (rc < 0) return rc;
     // What is no regular file cannot be looked at twice.
-    int known = size < 0 || gwb_y4m_recognise(start, (int64_t)fread(start, 1, sizeof start, file));
+    int64_t got = size < 0 ? 0 : (int64_t)fread(start, 1, sizeof start, file);
+    int known = size < 0 || gwb_y4m_recognise(start, got) || gwb_gif_recognise(start, got);
     fclose(file);
     return known;
 }
@@ -185,4 +218,20 @@ int gwb_frames_take(gwb_frames *frames, gwb_picture *out)
     }
     gwb_frames_close(frames);
     return rc;
+}
+
+int gwb_frames_describe(gwb_frames *frames, gwb_picture *out)
+{
+    gwb_frames *f = frames;
+    *out = f->layout;
+    for (int i = 0; i < out->planes; i++) out->plane[i].data = NULL;
+    int rc = 0;
+    int64_t end = f->in.size;
+    for (out->frames = 0; end >= 0; out->frames++) {
+        rc = begin_frame(f);
+        if (rc <= 0 || fseeko(f->file, f->layout.bytes, SEEK_CUR) != 0 || ftello(f->file) > end) break;
+    }
+    if (end < 0) out->frames = -1;
+    gwb_frames_close(f);
+    return rc < 0 ? rc : 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// BMP, TGA, GIF, PSD and HDR: what the header promises is held against what the file can hold, then stb_image reads it.
+// BMP, TGA, PSD and HDR: what the header promises is held against what the file can hold, then stb_image reads it.
 #include "codec.h"
 
 #include <string.h>
@@ -11,6 +11,10 @@ static int decode(const gwb_input *in, gwb_picture *out, int type, int64_t capac
     int rc = gwb_stb_size(in, &width, &height, &channels);
     if (rc == 0) rc = gwb_check_size(in, width, height, (int64_t)channels * gwb_type_size(type), capacity);
     if (rc < 0) return rc;
+    if (in->params.header_only) {
+        gwb_picture_describe(out, NULL, width, height, type, channels);
+        return 0;
+    }
     out->width = width;
     out->height = height;
     return gwb_stb_decode(in, out, type, false);
@@ -72,16 +76,6 @@ int gwb_tga_decode(const gwb_input *in, gwb_picture *out)
     int64_t start = 18 + b[0] + (b[1] ? (int64_t)gwb_le16(b + 5) * ((b[7] + 7) / 8) : 0);
     if (b[2] < 8) return decode(in, out, GWB_U8, rows_of(in, start, width * pixel, width, height));
     return decode(in, out, GWB_U8, in->size / (1 + pixel) * 128); // a packet makes up to 128 pixels
-}
-
-bool gwb_gif_recognise(const uint8_t *bytes, int64_t size)
-{
-    return size >= 13 && (memcmp(bytes, "GIF87a", 6) == 0 || memcmp(bytes, "GIF89a", 6) == 0);
-}
-
-int gwb_gif_decode(const gwb_input *in, gwb_picture *out)
-{
-    return decode(in, out, GWB_U8, in->size * 2731); // a code of 12 bits makes up to 4096 pixels
 }
 
 bool gwb_psd_recognise(const uint8_t *bytes, int64_t size)

@@ -193,6 +193,11 @@ int gwb_npy_decode(const gwb_input *in, gwb_picture *out)
     gwb_input exact = *in;
     exact.params.max_pixels = INT64_MAX; // the file has the bytes already
     rc = gwb_check_size(&exact, width, height, size * channels, (in->size - h.data) / size / channels);
+    if (rc == 0 && in->params.header_only) {
+        gwb_picture_describe(out, NULL, (int32_t)width, (int32_t)height, h.type, (int32_t)channels);
+        out->format[0] = 0;
+        return 0;
+    }
     if (rc == 0) rc = gwb_picture_alloc(in, out, (int32_t)width, (int32_t)height, h.type, (int32_t)channels);
     if (rc < 0) return rc;
     out->format[0] = 0;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 int gwb_refuse(const gwb_input *in, int status, const char *format, ...)
 {
@@ -99,7 +100,7 @@ int gwb_picture_alloc(const gwb_input *in, gwb_picture *out, int32_t width, int3
 {
     char need[32];
     size_t bytes = (size_t)width * height * gwb_type_size(type) * channels;
-    out->memory = malloc(bytes);
+    out->memory = in->params.lenient ? calloc(1, bytes) : malloc(bytes);    // what a damaged file leaves out is zero
     if (!out->memory) {
         return gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory for %dx%d pixels (%s)", width, height, amount((double)bytes, need));
     }
@@ -110,8 +111,12 @@ int gwb_picture_alloc(const gwb_input *in, gwb_picture *out, int32_t width, int3
 void gwb_picture_free(gwb_picture *picture)
 {
     if (!picture) return;
-    free(picture->memory);
+    if (picture->mapped) munmap(picture->memory, (size_t)picture->mapped);
+    else free(picture->memory);
+    free(picture->icc);
     picture->memory = NULL;
+    picture->icc = NULL;
+    picture->mapped = picture->icc_size = 0;
     picture->planes = 0;
 }
 
@@ -130,19 +135,29 @@ void gwb_picture_free(gwb_picture *picture)
 int gwb_picture_orient(const gwb_input *in, gwb_picture *p)
 {
     typedef struct { uint8_t byte[3]; } pixel3;
+    typedef struct { uint16_t word[3]; } pixel6;
+    typedef struct { float value[3]; } pixel12;
     int o = p->orientation;
-    if (o < 2 || o > 8) return 0;
-    bool swap = o >= 5, flip_x = o == 2 || o == 3 || o == 7 || o == 8, flip_y = o == 3 || o == 4 || o == 6 || o == 7;
     const gwb_plane *plane = &p->plane[0];
+    if (o < 2 || o > 8 || p->planes != 1) return 0;
+    bool swap = o >= 5, flip_x = o == 2 || o == 3 || o == 7 || o == 8, flip_y = o == 3 || o == 4 || o == 6 || o == 7;
     gwb_picture out = *p;
+    out.orientation = 1;
+    if (in->params.header_only) {
+        gwb_picture_describe(p, NULL, swap ? p->height : p->width, swap ? p->width : p->height, plane->type, plane->channels);
+        return 0;
+    }
     int rc = gwb_picture_alloc(in, &out, swap ? p->height : p->width, swap ? p->width : p->height, plane->type, plane->channels);
     if (rc < 0) return rc;
-    if (plane->channels == 1) {
-        ORIENT(uint8_t)
-    } else {
-        ORIENT(pixel3)
+    switch (plane->channels * gwb_type_size(plane->type)) {
+    case 1: ORIENT(uint8_t) break;
+    case 2: ORIENT(uint16_t) break;
+    case 3: ORIENT(pixel3) break;
+    case 4: ORIENT(uint32_t) break;
+    case 6: ORIENT(pixel6) break;
+    case 8: ORIENT(uint64_t) break;
+    default: ORIENT(pixel12)
     }
-    out.orientation = 1;
     free(p->memory);
     *p = out;
     return 0;

@@ -1,58 +1,30 @@
 // SPDX-License-Identifier: MIT
-// PNG: a walk over the chunks checks what stb_image does not (CRCs, the end), then stb_image decodes; and a writer for 8 and 16 bits.
-#include "codec.h"
+// PNG's reader: every chunk's CRC is checked, the stream's Adler too, and each pixel is what the file says: 1 to 16 bits, palettes, tRNS, interlacing.
+#include "png.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-
-static uint32_t crc_table[8][256];
-
-static void fill_crc_table(void)
-{
-    for (uint32_t i = 0; i < 256; i++) {
-        uint32_t c = i;
-        for (int bit = 0; bit < 8; bit++) c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
-        crc_table[0][i] = c;
-    }
-    for (int t = 1; t < 8; t++) {
-        for (int i = 0; i < 256; i++) {
-            uint32_t c = crc_table[t - 1][i];
-            crc_table[t][i] = crc_table[0][c & 255] ^ c >> 8;
-        }
-    }
-}
-
-// Eight bytes a step, by as many tables.
-static uint32_t crc(const uint8_t *p, int64_t size)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fill_crc_table);
-    uint32_t c = UINT32_MAX;
-    for (; size >= 8; size -= 8, p += 8) {
-        uint32_t a = c ^ gwb_le32(p), b = gwb_le32(p + 4);
-        c = crc_table[7][a & 255] ^ crc_table[6][a >> 8 & 255] ^ crc_table[5][a >> 16 & 255] ^ crc_table[4][a >> 24]
-          ^ crc_table[3][b & 255] ^ crc_table[2][b >> 8 & 255] ^ crc_table[1][b >> 16 & 255] ^ crc_table[0][b >> 24];
-    }
-    for (; size > 0; size--, p++) c = crc_table[0][(c ^ *p) & 255] ^ c >> 8;
-    return ~c;
-}
+typedef struct png {
+    const uint8_t *header;      // IHDR's 13 bytes
+    int32_t width, height;
+    int depth, colour;          // as IHDR has them
+    bool interlaced, pixels;    // pixels: there is an IDAT
+    int rank;                   // of the best colour chunk so far
+    uint8_t palette[256][4];
+    int colours;                // of the palette
+    bool clear;                 // there is a tRNS:
+    uint16_t key[3];            // the sample values that are transparent
+    gwb_bytes stream;           // IDAT's bytes, borrowed where they are in one piece
+    bool borrowed;
+} png;
 
 // A damaged signature counts too: what is wrong is then said.
 bool gwb_png_recognise(const uint8_t *bytes, int64_t size)
 {
-    return (size >= 4 && memcmp(bytes + 1, signature + 1, 3) == 0) || (size >= 16 && memcmp(bytes + 12, "IHDR", 4) == 0);
+    return (size >= 4 && memcmp(bytes + 1, png_signature + 1, 3) == 0) || (size >= 16 && memcmp(bytes + 12, "IHDR", 4) == 0);
 }
-
-// Code points of ITU-T H.273, which the chunk cICP holds.
-static const struct { int code; const char *name; } transfers[] = {
-    {13, "srgb"}, {1, "bt709"}, {4, "gamma22"}, {5, "gamma28"}, {8, "linear"}, {16, "pq"}, {18, "hlg"}, {6, "bt709"}, {14, "bt709"}, {15, "bt709"},
-}, primaries[] = {{1, "bt709"}, {9, "bt2020"}, {12, "display-p3"}, {5, "bt601-625"}, {6, "bt601-525"}};
-
-enum { TRANSFERS = sizeof transfers / sizeof *transfers, PRIMARIES = sizeof primaries / sizeof *primaries };
 
 // What a chunk says of the numbers' meaning. cICP counts before sRGB, and that before gAMA, whatever their order; `rank` is that of the best so far.
 static void read_colour(const uint8_t *name, const uint8_t *data, int64_t length, gwb_picture *out, int *rank)
@@ -70,207 +42,329 @@ static void read_colour(const uint8_t *name, const uint8_t *data, int64_t length
     } else if (memcmp(name, "gAMA", 4) == 0 && length == 4) {
         uint32_t gamma = gwb_be32(data);    // times 100000
         found = 1;
+        out->gamma = gamma <= INT32_MAX ? (int32_t)gamma : 0;
         transfer = gamma == 100000 ? "linear" : gamma >= 45450 && gamma <= 45460 ? "gamma22" : gamma >= 35710 && gamma <= 35720 ? "gamma28" : "";
     }
+    if (found > 1) out->gamma = 0;  // it says less than these
     if (found <= *rank) return;
     *rank = found;
     strcpy(out->transfer, transfer);
     strcpy(out->primaries, primary);
 }
 
-// The walk. Sets what IHDR says, and whether IEND was reached.
-static int check_chunks(const gwb_input *in, gwb_picture *out, const uint8_t **header)
+// The ICC profile of a chunk iCCP: a name, a zero, the method, a zlib stream. One that is damaged is left out: the pixels do not depend on it.
+static void read_profile(const uint8_t *data, int64_t length, gwb_picture *out)
+{
+    const uint8_t *end = memchr(data, 0, length < 80 ? (size_t)length : 80);
+    int64_t head = end ? end - data + 2 : length;
+    if (head >= length || end[1] != 0 || out->icc) return;
+    uint8_t first[128];
+    int64_t made;
+    gwb_inflate_own(data + head, length - head, first, sizeof first, true, &made);  // its size stands at its beginning
+    int64_t size = made >= 128 ? gwb_be32(first) : 0;
+    if (size < 128 || size > (length - head) * 1032 || size > 64 << 20) return;
+    out->icc = malloc((size_t)size);
+    if (out->icc && gwb_inflate(data + head, length - head, out->icc, size, true, &made) == GWB_INFLATE_OK && made == size) {
+        out->icc_size = size;
+        return;
+    }
+    free(out->icc);
+    out->icc = NULL;
+}
+
+static int read_palette(const gwb_input *in, png *p, const uint8_t *data, int64_t length)
+{
+    if (length == 0 || length % 3 || length > 768 || p->colours) return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: a palette that is none");
+    p->colours = (int)(length / 3);
+    for (int i = 0; i < p->colours; i++) {
+        memcpy(p->palette[i], data + 3 * i, 3);
+        p->palette[i][3] = 255;
+    }
+    return 0;
+}
+
+static int read_transparency(const gwb_input *in, gwb_picture *out, png *p, const uint8_t *data, int64_t length)
+{
+    if (p->colour == 3 && length <= p->colours) {
+        for (int64_t i = 0; i < length; i++) p->palette[i][3] = data[i];
+    } else if ((p->colour == 0 && length == 2) || (p->colour == 2 && length == 6)) {
+        for (int64_t i = 0; i < length / 2; i++) p->key[i] = (uint16_t)(gwb_be16(data + 2 * i) & ((1 << p->depth) - 1));
+    } else {
+        return gwb_doubt(in, out, "damaged PNG: transparency (tRNS) that does not fit its colour type");
+    }
+    p->clear = true;
+    return 0;
+}
+
+static int read_header(const gwb_input *in, png *p)
+{
+    static const uint32_t depths[] = {1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16, 0, 1 << 8 | 1 << 16, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
+                                      1 << 8 | 1 << 16, 0, 1 << 8 | 1 << 16};
+    const uint8_t *h = p->header;
+    p->depth = h[8];
+    p->colour = h[9];
+    if (p->colour > 6 || !depths[p->colour]) return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: there is no colour type %d", p->colour);
+    if (p->depth > 16 || !(depths[p->colour] >> p->depth & 1)) {
+        return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: colour type %d has no samples of %d bits", p->colour, p->depth);
+    }
+    if (h[10] || h[11] || h[12] > 1) return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: unknown compression, filter or interlacing");
+    p->interlaced = h[12];
+    return 0;
+}
+
+static int add_stream(png *p, const uint8_t *data, int64_t length)
+{
+    if (!p->pixels) {
+        p->stream = (gwb_bytes){(uint8_t *)(uintptr_t)data, length, 0};
+        p->borrowed = true;
+        return 0;
+    }
+    if (p->borrowed) {
+        gwb_bytes first = p->stream;
+        p->stream = (gwb_bytes){0};
+        p->borrowed = false;
+        gwb_bytes_add(&p->stream, first.data, first.size);
+    }
+    return gwb_bytes_add(&p->stream, data, length);
+}
+
+// One chunk whose name and CRC are known to be good.
+static int read_chunk(const gwb_input *in, gwb_picture *out, png *p, const uint8_t *name, const uint8_t *data, int64_t length)
+{
+    if (memcmp(name, "IDAT", 4) == 0) {
+        int rc = in->params.header_only ? 0 : add_stream(p, data, length);
+        p->pixels = true;
+        return rc;
+    }
+    if (memcmp(name, "IHDR", 4) == 0) {
+        if (p->header) return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: a second header");
+        p->header = data;
+        return read_header(in, p);
+    }
+    if (memcmp(name, "eXIf", 4) == 0) {
+        out->orientation = gwb_exif_orientation(data, length);
+        return 0;
+    }
+    if (p->pixels) return 0;    // what follows belongs in front of them
+    if (memcmp(name, "PLTE", 4) == 0) return read_palette(in, p, data, length);
+    if (memcmp(name, "tRNS", 4) == 0) return read_transparency(in, out, p, data, length);
+    if (memcmp(name, "iCCP", 4) == 0) read_profile(data, length, out);
+    else if (!(name[0] & 32) && memcmp(name, "IEND", 4) != 0) {
+        return gwb_refuse(in, GWB_UNSUPPORTED, "a PNG with the critical chunk %.4s, which is not known here", (const char *)name);
+    }
+    read_colour(name, data, length, out, &p->rank);
+    return 0;
+}
+
+// The walk over all chunks up to IEND.
+static int read_chunks(const gwb_input *in, gwb_picture *out, png *p)
 {
     const uint8_t *b = in->bytes;
-    bool pixels = false;
-    int rank = 0;
     for (int64_t at = 8; at < in->size;) {
         if (in->size - at < 12) break;
-        int64_t length = gwb_be32(b + at);
+        int64_t length = gwb_be32(b + at), there = in->size - at - 12;
         const uint8_t *name = b + at + 4;
         for (int i = 0; i < 4; i++) {
             if ((name[i] | 32) < 'a' || (name[i] | 32) > 'z') {
                 return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: no chunk begins at byte %" PRId64, at);
             }
         }
-        if (!*header && memcmp(name, "CgBI", 4) == 0) return gwb_refuse(in, GWB_UNSUPPORTED, "a PNG in Apple's own variant (CgBI)");
-        if (!*header && (memcmp(name, "IHDR", 4) != 0 || length != 13)) {
+        if (!p->header && memcmp(name, "CgBI", 4) == 0) return gwb_refuse(in, GWB_UNSUPPORTED, "a PNG in Apple's own variant (CgBI)");
+        if (!p->header && (memcmp(name, "IHDR", 4) != 0 || length != 13)) {
             return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: it does not begin with its header");
         }
-        if (length > in->size - at - 12) {
-            if (!*header) break;
-            return gwb_doubt(in, out, "truncated PNG: chunk %.4s has %" PRId64 " bytes, %" PRId64 " are there", (const char *)name,
-                             length, in->size - at - 8);
+        if (length > there) {
+            if (!p->header) break;
+            int rc = gwb_doubt(in, out, "truncated PNG: chunk %.4s has %" PRId64 " bytes, %" PRId64 " are there", (const char *)name, length,
+                               there + 4);
+            return rc < 0 || memcmp(name, "IDAT", 4) != 0 ? rc : read_chunk(in, out, p, name, b + at + 8, there + 4);
         }
-        uint32_t given = gwb_be32(b + at + 8 + length), right = crc(name, length + 4);
+        uint32_t given = gwb_be32(b + at + 8 + length), right = gwb_crc(name, length + 4);
         if (given != right) {
             int rc = gwb_doubt(in, out, "damaged PNG: the CRC of chunk %.4s at byte %" PRId64 " is %08x, its content has %08x",
                                (const char *)name, at, given, right);
             if (rc < 0) return rc;
         }
-        if (memcmp(name, "IHDR", 4) == 0) *header = b + at + 8;
-        if (memcmp(name, "IDAT", 4) == 0) pixels = true;
-        if (!pixels) read_colour(name, b + at + 8, length, out, &rank);
-        if (memcmp(name, "IEND", 4) == 0) return pixels ? 0 : gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: it has no pixels (IDAT)");
+        int rc = read_chunk(in, out, p, name, b + at + 8, length);
+        if (rc < 0) return rc;
+        if (memcmp(name, "IEND", 4) == 0) return p->pixels ? 0 : gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: it has no pixels (IDAT)");
         at += 12 + length;
     }
-    if (!*header) return gwb_refuse(in, GWB_BAD_FILE, "truncated PNG: the header is cut");
+    if (!p->header) return gwb_refuse(in, GWB_BAD_FILE, "truncated PNG: the header is cut");
     return gwb_doubt(in, out, "truncated PNG: it has no end (IEND)");
+}
+
+// ---- pixels
+
+// Undoes a row's filter in place; `prior` is the row above, `n` the bytes of a pixel (1 where pixels are smaller).
+static inline __attribute__((always_inline)) void unfilter_left(int filter, uint8_t *row, const uint8_t *prior, int64_t bytes, int n)
+{
+    if (filter == 1) {
+        for (int64_t i = n; i < bytes; i++) row[i] = (uint8_t)(row[i] + row[i - n]);
+    } else if (filter == 3) {
+        for (int64_t i = 0; i < n && i < bytes; i++) row[i] = (uint8_t)(row[i] + (prior[i] >> 1));
+        for (int64_t i = n; i < bytes; i++) row[i] = (uint8_t)(row[i] + ((row[i - n] + prior[i]) >> 1));
+    } else {
+        for (int64_t i = 0; i < n && i < bytes; i++) row[i] = (uint8_t)(row[i] + prior[i]);
+        for (int64_t i = n; i < bytes; i++) {
+            int left = row[i - n], up = prior[i], corner = prior[i - n];
+            int p = up - corner, q = left - corner;
+            int to_left = abs(p), to_up = abs(q), to_corner = abs(p + q);
+            int guess = to_left <= to_up ? left : up, nearest = to_left <= to_up ? to_left : to_up;
+            row[i] = (uint8_t)(row[i] + (nearest <= to_corner ? guess : corner));
+        }
+    }
+}
+
+static void unfilter(int filter, uint8_t *row, const uint8_t *prior, int64_t bytes, int n)
+{
+    if (filter == 0) return;
+    if (filter == 2) {
+        for (int64_t i = 0; i < bytes; i++) row[i] = (uint8_t)(row[i] + prior[i]);
+        return;
+    }
+    switch (n) {    // a constant distance lets the compiler keep the neighbours in registers
+    case 1: unfilter_left(filter, row, prior, bytes, 1); break;
+    case 2: unfilter_left(filter, row, prior, bytes, 2); break;
+    case 3: unfilter_left(filter, row, prior, bytes, 3); break;
+    case 4: unfilter_left(filter, row, prior, bytes, 4); break;
+    case 6: unfilter_left(filter, row, prior, bytes, 6); break;
+    default: unfilter_left(filter, row, prior, bytes, 8);
+    }
+}
+
+static int sample(const uint8_t *row, int32_t i, int depth)
+{
+    int per = 8 / depth;
+    return row[i / per] >> (8 - depth - i % per * depth) & ((1 << depth) - 1);
+}
+
+// A row of the file as pixels of the picture, `apart` bytes from one to the next. False where a palette has no such colour.
+static bool expand(const png *p, const uint8_t *row, int32_t n, uint8_t *to, int64_t apart, int channels)
+{
+    bool good = true;
+    if (p->depth == 16) {
+        int own = channels - p->clear;
+        for (int32_t i = 0; i < n; i++, to += apart, row += 2 * own) {
+            uint16_t *v = (uint16_t *)(void *)to;
+            bool key = p->clear;
+            for (int c = 0; c < own; c++) {
+                v[c] = gwb_be16(row + 2 * c);
+                key = key && v[c] == p->key[c];
+            }
+            if (p->clear) v[own] = key ? 0 : 65535;
+        }
+    } else if (p->colour == 3) {
+        for (int32_t i = 0; i < n; i++, to += apart) {
+            int index = p->depth == 8 ? row[i] : sample(row, i, p->depth);
+            good = good && index < p->colours;
+            memcpy(to, p->palette[index], (size_t)channels);
+        }
+    } else if (p->depth < 8) {
+        int scale = 255 / ((1 << p->depth) - 1);
+        for (int32_t i = 0; i < n; i++, to += apart) {
+            int v = sample(row, i, p->depth);
+            to[0] = (uint8_t)(v * scale);
+            if (p->clear) to[1] = v == p->key[0] ? 0 : 255;
+        }
+    } else if (p->clear) {
+        int own = channels - 1;
+        for (int32_t i = 0; i < n; i++, to += apart, row += own) {
+            bool key = true;
+            for (int c = 0; c < own; c++) {
+                to[c] = row[c];
+                key = key && row[c] == p->key[c];
+            }
+            to[own] = key ? 0 : 255;
+        }
+    } else if (apart == channels) {
+        memcpy(to, row, (size_t)n * (size_t)channels);
+    } else {
+        for (int32_t i = 0; i < n; i++, to += apart, row += channels) memcpy(to, row, (size_t)channels);
+    }
+    return good;
+}
+
+static const struct { int x, y, dx, dy; } passes[] = {
+    {0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}, {0, 0, 1, 1},
+};
+enum { PASSES = sizeof passes / sizeof *passes };       // the last one: not interlaced
+
+static int32_t part(int32_t size, int from, int apart) { return size > from ? (size - from + apart - 1) / apart : 0; }
+
+static int decode(const gwb_input *in, gwb_picture *out, const png *p, int bits, int channels)
+{
+    int first = p->interlaced ? 0 : PASSES - 1, last = p->interlaced ? PASSES - 1 : PASSES;
+    int64_t total = 0;
+    for (int i = first; i < last; i++) {
+        int64_t w = part(p->width, passes[i].x, passes[i].dx), h = part(p->height, passes[i].y, passes[i].dy);
+        if (w > 0) total += ((w * bits + 7) / 8 + 1) * h;
+    }
+    int64_t widest = ((int64_t)p->width * bits + 7) / 8, made = 0;
+    // Of a damaged stream what is not there is zero.
+    uint8_t *rows = in->params.lenient ? calloc(1, (size_t)total) : malloc((size_t)total), *zeros = calloc(1, (size_t)widest);
+    int rc = rows && zeros ? 0 : gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes of pixels", total);
+    gwb_inflated got = rc == 0 ? (in->params.lenient ? gwb_inflate_own : gwb_inflate)(p->stream.data, p->stream.size, rows, total, true, &made) : GWB_INFLATE_OK;
+    if (got == GWB_INFLATE_MEMORY) rc = gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory to decompress it");
+    else if (got == GWB_INFLATE_MORE) rc = gwb_doubt(in, out, "damaged PNG: more pixels than %dx%d", p->width, p->height);
+    else if (got == GWB_INFLATE_BAD) rc = gwb_doubt(in, out, "damaged PNG: its pixels do not decompress, or their checksum (Adler) is wrong");
+    else if (rc == 0 && made < total) {
+        rc = gwb_doubt(in, out, "truncated PNG: %" PRId64 " of the %" PRId64 " bytes of its pixels", made, total);
+    }
+    bool filters = true, colours = true;
+    const uint8_t *at = rows;
+    int64_t pixel = channels * (p->depth == 16 ? 2 : 1);
+    for (int i = first; i < last && rc == 0; i++) {
+        int32_t w = part(p->width, passes[i].x, passes[i].dx), h = part(p->height, passes[i].y, passes[i].dy);
+        int64_t bytes = ((int64_t)w * bits + 7) / 8;
+        const uint8_t *prior = zeros;
+        for (int32_t y = 0; y < h && w > 0; y++, at += bytes + 1) {
+            uint8_t *row = rows + (at - rows) + 1;
+            filters = filters && at[0] <= 4;
+            unfilter(at[0] <= 4 ? at[0] : 0, row, prior, bytes, bits >= 8 ? bits / 8 : 1);
+            uint8_t *to = out->plane[0].data + ((int64_t)y * passes[i].dy + passes[i].y) * out->plane[0].step + passes[i].x * pixel;
+            colours = expand(p, row, w, to, passes[i].dx * pixel, channels) && colours;
+            prior = row;
+        }
+    }
+    free(rows);
+    free(zeros);
+    if (rc == 0 && !filters) rc = gwb_doubt(in, out, "damaged PNG: a row with a filter that is none");
+    if (rc == 0 && !colours) rc = gwb_doubt(in, out, "damaged PNG: pixels of colours that its palette of %d does not have", p->colours);
+    return rc;
+}
+
+static int read_png(const gwb_input *in, gwb_picture *out, png *p)
+{
+    static const uint8_t samples[] = {1, 0, 3, 1, 2, 0, 4};
+    int rc = read_chunks(in, out, p);
+    if (rc < 0) return rc;
+    if (!p->pixels && !in->params.header_only) return gwb_refuse(in, GWB_BAD_FILE, "truncated PNG: it ends before its pixels (IDAT)");
+    int channels = p->colour == 3 ? p->clear ? 4 : 3 : samples[p->colour] + p->clear, bits = samples[p->colour] * p->depth;
+    uint32_t width = gwb_be32(p->header), height = gwb_be32(p->header + 4);
+    int type = p->depth == 16 ? GWB_U16 : GWB_U8;
+    if (p->colour == 3 && !p->colours) return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: it has no palette (PLTE)");
+    rc = gwb_check_size(in, width, height, channels * gwb_type_size(type), in->size * 1032 * 8 / bits); // deflate makes at most 1032 bytes of one
+    if (rc < 0) return rc;
+    p->width = (int32_t)width;
+    p->height = (int32_t)height;
+    out->depth = p->depth;
+    snprintf(out->coding, sizeof out->coding, "%s%s", p->colour == 3 ? "palette " : "", p->interlaced ? "interlaced" : "");
+    if (in->params.header_only) {
+        gwb_picture_describe(out, NULL, p->width, p->height, type, channels);
+        return 0;
+    }
+    rc = gwb_picture_alloc(in, out, p->width, p->height, type, channels);
+    return rc < 0 ? rc : decode(in, out, p, bits, channels);
 }
 
 int gwb_png_decode(const gwb_input *in, gwb_picture *out)
 {
-    if (in->size < 8 || memcmp(in->bytes, signature, 8) != 0) {
+    if (in->size < 8 || memcmp(in->bytes, png_signature, 8) != 0) {
         return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: its first 8 bytes are wrong, as after a transfer in text mode");
     }
-    const uint8_t *header = NULL;
-    int rc = check_chunks(in, out, &header);
-    if (rc < 0) return rc;
-    uint32_t width = gwb_be32(header), height = gwb_be32(header + 4);
-    int depth = header[8], colour = header[9];
-    static const uint8_t samples[] = {1, 0, 3, 1, 2, 0, 4};
-    static const uint32_t depths[] = {1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16, 0, 1 << 8 | 1 << 16, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
-                                      1 << 8 | 1 << 16, 0, 1 << 8 | 1 << 16};
-    if (colour > 6 || !samples[colour]) return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: there is no colour type %d", colour);
-    if (depth > 16 || !(depths[colour] >> depth & 1)) {
-        return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: colour type %d has no samples of %d bits", colour, depth);
-    }
-    if (header[10] || header[11] || header[12] > 1) {
-        return gwb_refuse(in, GWB_BAD_FILE, "damaged PNG: unknown compression, filter or interlacing");
-    }
-    int64_t bits = (int64_t)samples[colour] * depth, bytes = (colour == 3 ? 4 : samples[colour]) * (depth == 16 ? 2 : 1);
-    rc = gwb_check_size(in, width, height, bytes, in->size * 1032 * 8 / bits); // deflate makes at most 1032 bytes of one
-    if (rc < 0) return rc;
-    out->width = (int32_t)width;
-    out->height = (int32_t)height;
-    return gwb_stb_decode(in, out, depth == 16 ? GWB_U16 : GWB_U8, true);
-}
-
-// ---- writing
-
-// One row filtered the way `filter` says; `prior` is the row above (zeros for the first), `pixel` the bytes of a pixel. Returns the sum
-// of the results' distances from 0, which is low where the row will compress well.
-static int64_t filter_row(uint8_t *out, const uint8_t *row, const uint8_t *prior, int64_t bytes, int pixel, int filter)
-{
-    int64_t sum = 0;
-    for (int64_t i = 0; i < bytes; i++) {
-        int left = i >= pixel ? row[i - pixel] : 0, up = prior[i], corner = i >= pixel ? prior[i - pixel] : 0;
-        int guess = 0;
-        if (filter == 1) guess = left;
-        else if (filter == 2) guess = up;
-        else if (filter == 3) guess = (left + up) >> 1;
-        else if (filter == 4) {
-            int to_left = abs(up - corner), to_up = abs(left - corner), to_corner = abs(left + up - 2 * corner);
-            guess = to_left <= to_up && to_left <= to_corner ? left : to_up <= to_corner ? up : corner;
-        }
-        out[i] = (uint8_t)(row[i] - guess);
-        sum += abs((int8_t)out[i]);
-    }
-    return sum;
-}
-
-// PNG is big-endian.
-static void take_row(uint8_t *to, const gwb_plane *p, int32_t y, int64_t bytes)
-{
-    const uint8_t *from = p->data + y * p->step;
-    memcpy(to, from, (size_t)bytes);
-    if (p->type != GWB_U16) return;
-    for (int64_t i = 0; i < bytes; i += 2) {
-        to[i] = from[i + 1];
-        to[i + 1] = from[i];
-    }
-}
-
-// All rows with a filter byte each, as they are then compressed. The caller frees them.
-static uint8_t *filtered(const gwb_plane *p, int64_t bytes)
-{
-    int pixel = gwb_type_size(p->type) * p->channels;
-    uint8_t *all = malloc((size_t)((bytes + 1) * p->height)), *work = calloc(4, (size_t)bytes);
-    if (all && work) {
-        uint8_t *row = work, *prior = work + bytes, *trial = work + 2 * bytes;
-        for (int32_t y = 0; y < p->height; y++) {
-            uint8_t *best = all + y * (bytes + 1);
-            int64_t least = INT64_MAX;
-            take_row(row, p, y, bytes);
-            for (int filter = 0; filter < 5; filter++) {
-                int64_t sum = filter_row(trial, row, prior, bytes, pixel, filter);
-                if (sum >= least) continue;
-                least = sum;
-                best[0] = (uint8_t)filter;
-                memcpy(best + 1, trial, (size_t)bytes);
-            }
-            uint8_t *swap = row;
-            row = prior;
-            prior = swap;
-        }
-    } else {
-        free(all);
-        all = NULL;
-    }
-    free(work);
-    return all;
-}
-
-// Opens a chunk; returns where it begins.
-static int64_t begin_chunk(gwb_bytes *out, const char *name)
-{
-    int64_t at = out->size;
-    gwb_bytes_add(out, "\0\0\0", 4);
-    gwb_bytes_add(out, name, 4);
-    return at;
-}
-
-static int end_chunk(gwb_bytes *out, int64_t at)
-{
-    int64_t length = out->size - at - 8;
-    uint8_t *check = gwb_bytes_room(out, 4);
-    if (!check) return GWB_OUT_OF_MEMORY;
-    gwb_put_be32(out->data + at, (uint32_t)length);
-    gwb_put_be32(check, crc(out->data + at + 4, length + 4));
-    return 0;
-}
-
-// sRGB for what it means, else cICP where both tags have a code; nothing where there are no tags.
-static int write_colour(const gwb_picture *p, gwb_bytes *out)
-{
-    if (strcmp(p->transfer, "srgb") == 0 && (!p->primaries[0] || strcmp(p->primaries, "bt709") == 0)) {
-        int64_t at = begin_chunk(out, "sRGB");
-        gwb_bytes_add(out, (const uint8_t[]){0}, 1);
-        return end_chunk(out, at);
-    }
-    uint8_t codes[4] = {0, 0, 0, 1};    // RGB, full range
-    for (int i = TRANSFERS - 1; i >= 0; i--) if (strcmp(p->transfer, transfers[i].name) == 0) codes[1] = (uint8_t)transfers[i].code;
-    for (int i = 0; i < PRIMARIES; i++) if (strcmp(p->primaries, primaries[i].name) == 0) codes[0] = (uint8_t)primaries[i].code;
-    if (!codes[0] || !codes[1]) return 0;
-    int64_t at = begin_chunk(out, "cICP");
-    gwb_bytes_add(out, codes, 4);
-    return end_chunk(out, at);
-}
-
-int gwb_png_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
-{
-    static const uint8_t colours[] = {0, 4, 2, 6};
-    const gwb_plane *plane = &p->plane[0];
-    int64_t bytes = (int64_t)plane->width * plane->channels * gwb_type_size(plane->type);
-    if ((bytes + 1) * plane->height > INT32_MAX - 65536) {
-        return gwb_fail(GWB_UNSUPPORTED, "%dx%d pixels are more than 2 GB, which PNG's compression here does not take",
-                        plane->width, plane->height);
-    }
-    uint8_t header[13] = {[8] = (uint8_t)(gwb_type_size(plane->type) * 8), [9] = colours[plane->channels - 1]};
-    gwb_put_be32(header, (uint32_t)plane->width);
-    gwb_put_be32(header + 4, (uint32_t)plane->height);
-    gwb_bytes_add(out, signature, 8);
-    int64_t at = begin_chunk(out, "IHDR");
-    gwb_bytes_add(out, header, sizeof header);
-    int rc = end_chunk(out, at);
-    if (rc == 0) rc = write_colour(p, out);
-    if (rc < 0) return rc;
-    uint8_t *rows = filtered(plane, bytes);
-    if (!rows) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory to encode %dx%d pixels", plane->width, plane->height);
-    at = begin_chunk(out, "IDAT");
-    rc = gwb_stb_deflate(rows, (bytes + 1) * plane->height, params->level, out);
-    free(rows);
-    if (rc == 0) rc = end_chunk(out, at);
-    if (rc == 0) rc = end_chunk(out, begin_chunk(out, "IEND"));
+    png p = {0};
+    int rc = read_png(in, out, &p);
+    if (!p.borrowed) gwb_bytes_free(&p.stream);
     return rc;
 }

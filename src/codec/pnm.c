@@ -130,6 +130,11 @@ int gwb_pnm_decode(const gwb_input *in, gwb_picture *out)
     int64_t capacity = kind == 4 ? left * 8 : kind == 1 ? left : kind <= 3 ? (left + 1) / 2 / h.channels : left / bytes;
     if (in->params.lenient && capacity > 0 && capacity <= INT64_MAX / 64) capacity *= 64;
     int rc = gwb_check_size(in, h.width, h.height, bytes, capacity);
+    while (h.maxval >> out->depth) out->depth++;
+    if (rc == 0 && in->params.header_only) {
+        gwb_picture_describe(out, NULL, (int32_t)h.width, (int32_t)h.height, type, (int32_t)h.channels);
+        return 0;
+    }
     if (rc == 0) rc = gwb_picture_alloc(in, out, (int32_t)h.width, (int32_t)h.height, type, (int32_t)h.channels);
     gwb_bytes work = {0};
     uint16_t *row = rc == 0 ? (uint16_t *)gwb_bytes_room(&work, h.width * h.channels * 2) : NULL;
@@ -205,6 +210,10 @@ int gwb_pfm_decode(const gwb_input *in, gwb_picture *out)
     at++;
     int64_t samples = width * channels;
     int rc = gwb_check_size(in, width, height, 4 * channels, (in->size - at) / 4 / channels);
+    if (rc == 0 && in->params.header_only) {
+        gwb_picture_describe(out, NULL, (int32_t)width, (int32_t)height, GWB_F32, channels);
+        return 0;
+    }
     if (rc == 0) rc = gwb_picture_alloc(in, out, (int32_t)width, (int32_t)height, GWB_F32, channels);
     if (rc < 0) return rc;
     for (int64_t y = height - 1; y >= 0; y--) {

@@ -25,6 +25,10 @@ int gwb_qoi_decode(const gwb_input *in, gwb_picture *out)
     if (channels != 3 && channels != 4) return gwb_refuse(in, GWB_BAD_FILE, "damaged QOI: %d channels", channels);
     uint32_t width = gwb_be32(b + 4), height = gwb_be32(b + 8);
     int rc = gwb_check_size(in, width, height, channels, (in->size - 14) * 62); // a byte makes a run of up to 62
+    if (rc == 0 && in->params.header_only) {
+        gwb_picture_describe(out, NULL, (int32_t)width, (int32_t)height, GWB_U8, channels);
+        return 0;
+    }
     if (rc == 0) rc = gwb_picture_alloc(in, out, (int32_t)width, (int32_t)height, GWB_U8, channels);
     if (rc < 0) return rc;
     colour seen[64] = {{0}}, c = {0, 0, 0, 255};

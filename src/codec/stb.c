@@ -91,6 +91,8 @@ static void fence_close(fence *f)
 #define STBI_NO_STDIO
 #define STBI_NO_PIC
 #define STBI_NO_PNM
+#define STBI_NO_PNG
+#define STBI_NO_GIF
 #define STBI_ASSERT(x) ((x) ? (void)0 : escape("the decoder stopped at what it did not expect"))
 #define STBI_MALLOC(size) fence_malloc(size)
 #define STBI_REALLOC(memory, size) fence_realloc(memory, size)
@@ -212,6 +214,33 @@ int gwb_stb_decode(const gwb_input *in, gwb_picture *out, int32_t type, bool che
     return 0;
 }
 
+int gwb_stb_jpeg_planes(const gwb_input *in, gwb_picture *out)
+{
+    if (in->size > INT_MAX) return gwb_refuse(in, GWB_UNSUPPORTED, "more than 2 GB of a compressed picture");
+    fence f = {.in = in, .budget = (INT64_C(1) << 24) + INT64_C(48) * out->width * out->height};
+    current = &f;
+    stbi__g_failure_reason = NULL;
+    stbi__context context;
+    int ok = 0;
+    if (setjmp(f.escape) == 0) {
+        stbi__jpeg *j = fence_malloc(sizeof *j);
+        stbi__start_mem(&context, in->bytes, (int)in->size);
+        j->s = &context;
+        stbi__setup_jpeg(j);
+        ok = stbi__decode_jpeg_image(j) && context.img_n == out->planes;
+        for (int i = 0; ok && i < out->planes; i++) {
+            const gwb_plane *p = &out->plane[i];
+            ok = j->img_comp[i].x == p->width && j->img_comp[i].y == p->height;
+            for (int32_t y = 0; ok && y < p->height; y++) {
+                memcpy(p->data + y * p->step, j->img_comp[i].data + (int64_t)y * j->img_comp[i].w2, (size_t)p->width);
+            }
+        }
+    }
+    fence_close(&f);
+    const char *reason = f.trouble ? f.trouble : stbi__g_failure_reason;
+    return ok ? 0 : gwb_refuse(in, GWB_BAD_FILE, "its data is damaged (%s)", reason ? reason : "no reason given");
+}
+
 static void give(void *user, void *data, int size)
 {
     fence *f = user;
@@ -228,9 +257,9 @@ static const void *tight(const gwb_plane *p)
     return copy;
 }
 
-typedef enum writer { WRITE_JPG, WRITE_BMP, WRITE_TGA, WRITE_HDR } writer;
+typedef enum writer { WRITE_BMP, WRITE_TGA, WRITE_HDR } writer;
 
-static int encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out, writer kind)
+static int encode(const gwb_picture *p, gwb_bytes *out, writer kind)
 {
     const gwb_plane *plane = &p->plane[0];
     int w = plane->width, h = plane->height, n = plane->channels;
@@ -240,8 +269,7 @@ static int encode(const gwb_picture *p, const gwb_write_params *params, gwb_byte
     int ok = 0;
     if (setjmp(f.escape) == 0) {
         const void *pixels = tight(plane);
-        if (kind == WRITE_JPG) ok = stbi_write_jpg_to_func(give, &f, w, h, n, pixels, params->quality);
-        else if (kind == WRITE_BMP) ok = stbi_write_bmp_to_func(give, &f, w, h, n, pixels);
+        if (kind == WRITE_BMP) ok = stbi_write_bmp_to_func(give, &f, w, h, n, pixels);
         else if (kind == WRITE_TGA) ok = stbi_write_tga_to_func(give, &f, w, h, n, pixels);
         else ok = stbi_write_hdr_to_func(give, &f, w, h, n, pixels);
     }
@@ -250,24 +278,22 @@ static int encode(const gwb_picture *p, const gwb_write_params *params, gwb_byte
     return ok ? 0 : gwb_fail(GWB_INTERNAL, "the encoder refused %dx%d pixels", w, h);
 }
 
-int gwb_stb_encode_jpg(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
-{
-    return encode(p, params, out, WRITE_JPG);
-}
-
 int gwb_stb_encode_bmp(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
 {
-    return encode(p, params, out, WRITE_BMP);
+    (void)params;
+    return encode(p, out, WRITE_BMP);
 }
 
 int gwb_stb_encode_tga(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
 {
-    return encode(p, params, out, WRITE_TGA);
+    (void)params;
+    return encode(p, out, WRITE_TGA);
 }
 
 int gwb_stb_encode_hdr(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
 {
-    return encode(p, params, out, WRITE_HDR);
+    (void)params;
+    return encode(p, out, WRITE_HDR);
 }
 
 int gwb_stb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out)

@@ -48,6 +48,7 @@ static int set_planes(const gwb_input *in, gwb_picture *out, int tag, int depth)
     else snprintf(out->format, sizeof out->format, "%s%dle", tags[tag].format, depth);
     snprintf(out->siting, sizeof out->siting, "%s", tags[tag].siting);
     out->planes = tags[tag].planes;
+    out->depth = depth;
     out->bytes = 0;
     for (int i = 0; i < out->planes; i++) {
         bool chroma = i == 1 || i == 2;
@@ -131,7 +132,7 @@ int gwb_y4m_decode(const gwb_input *in, gwb_picture *out)
     if (!file) return gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory to read it");
     gwb_frames *frames;
     int rc = gwb_frames_from(file, in->size, "", in->name, 0, &in->params, &frames);
-    return rc < 0 ? rc : gwb_frames_take(frames, out);
+    return rc < 0 ? rc : in->params.header_only ? gwb_frames_describe(frames, out) : gwb_frames_take(frames, out);
 }
 
 int gwb_y4m_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out)
