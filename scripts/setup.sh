@@ -8,7 +8,8 @@ packages=(
     gcc g++ libc6-dev make pkg-config premake4  # the build; g++ also serves nvcc, where there is one
     luajit libluajit-5.1-dev libedit-dev libstb-dev
     libdeflate0 libjpeg-turbo-progs             # faster PNG and JPEG, opened at run time: the second brings libjpeg-turbo
-    lua-busted lua-check libpng-dev             # the tests
+    libsdl2-2.0-0                               # windows, opened at run time
+    lua-busted lua-check lua-dkjson libpng-dev tmux     # the tests
     ffmpeg                                      # reads and writes video when gpuwb runs, and so in the tests: 105 packages and 69 MB more to
                                                 # fetch beside the 75 and 76 MB of the others; about half a minute in all
     python3 python3-numpy libpython3-dev        # and those of gpuwb.python: libpython3-dev brings the shared library, whatever its version

@@ -23,6 +23,10 @@ int gwb_synchronize(int device);                // waits for all work of the dev
 // in a call meanwhile.
 int gwb_reset(int device);
 int gwb_resets(int device);                     // how often the device was reset: what libraries made on it before is gone; GWB_NO_DEVICE
+// Waits by gwb_stream_synchronize, gwb_event_synchronize, gwb_synchronize and reading calls may be broken off (on) by gwb_interrupt: GWB_INTERRUPTED, the
+// work goes on. Each call of the first begins anew. The second may be called in a signal handler.
+void gwb_waits_break_off(int on);
+void gwb_interrupt(void);
 int gwb_memory_get(int device, gwb_memory *memory);     // bytes now; does not wait; GWB_NO_DEVICE
 int64_t gwb_trim(int device);                   // gives memory kept for reuse back to the device; bytes given back, or a negative status
 int gwb_limit(int device, int64_t bytes);       // most bytes for mats; 0: no limit
@@ -268,3 +272,12 @@ int gwb_mat_ipc_open(gwb_mat *m, const char *handle);   // GWB_NO_FILE where its
 int gwb_event_ipc_handle(const gwb_event *e, char *text, int64_t size);
 int gwb_event_ipc_open(gwb_event *e, const char *handle);       // waits and queries are for the newest recording at the time of the call, in whatever process
 int gwb_ipc_identify(int device, char *text, int64_t size);     // how handles name a device: "host", or the UUID in hex
+
+// ---- traces
+// Begins a trace of what streams do, in the JSON of Perfetto and chrome://tracing; the file is opened now. One trace at a time. GWB_IO
+int gwb_trace_start(const char *path);
+// Waits for the work that the trace holds, and closes the file; nothing where there is no trace. A process that exits does it too. GWB_IO
+int gwb_trace_stop(void);
+// A range of the script's own; 0 where there is no trace. Names are copied.
+int64_t gwb_trace_range(const char *name);
+void gwb_trace_range_end(int64_t range);

@@ -136,7 +136,7 @@ int gwb_buf_wait(gwb_buf *b, bool for_write)
     gwb_buf_retain(b);
     gwb_unlock();
     for (int i = 0; i < count; i++) {   // all of them, also where one has failed
-        int one = uses[i].queue->dev->ops->queue_wait(uses[i].queue, uses[i].seq);
+        int one = gwb_queue_wait(uses[i].queue, uses[i].seq);
         rc = rc < 0 ? rc : one;
     }
     gwb_lock();
@@ -285,7 +285,10 @@ static int64_t trim(gwb_device *dev, bool wait)
             }
             *at = b->next;      // out of the list while the lock is given up
             b->refs = 2;
-            if (gwb_buf_wait(b, true) < 0) {    // a broken device: the memory goes with its context
+            int rc;
+            while ((rc = gwb_buf_wait(b, true)) == GWB_INTERRUPTED)     // memory in use is no one's to free
+                ;
+            if (rc < 0) {       // a broken device: the memory goes with its context
                 b->refs = 0;
             }
             at = &pool->free;

@@ -2,6 +2,7 @@
 // Conversions between pixel formats: the tags settled, the door, and the launch.
 #include "convert.h"
 #include "stream.h"
+#include "trace.h"
 
 #include "list.h"
 
@@ -180,6 +181,9 @@ int gwb_convert(const gwb_image *dst, const gwb_image *src, const gwb_convert_pa
         gwb_op_read(&op, src->plane[i]);
     for (int i = 0; i < dst->planes; i++)
         gwb_op_write(&op, dst->plane[i]);
+    gwb_trace_note(&op, "kernel", "convert", "\"from\":\"%s\",\"to\":\"%s\",\"width\":%d,\"height\":%d,\"bytes_read\":%lld,\"bytes_written\":%lld",
+        gwb_format_get(src->format)->name, gwb_format_get(dst->format)->name, dst->width, dst->height, (long long)op.bytes_read,
+        (long long)op.bytes_written);
     rc = gwb_op_ready(&op);
     const bool tiles = args.src_shape && args.dst_shape && (params->kernel == 2 || (params->kernel == 0 && op.queue->dev->info.cuda));
     if (!rc)

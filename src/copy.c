@@ -6,6 +6,7 @@
 #include "args.h"
 #include "number.h"
 #include "stream.h"
+#include "trace.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,6 +49,7 @@ static int issue(int device, const gwb_side *dst, const gwb_side *src, const gwb
         gwb_op_use(&op, src[i].buf, false);
         gwb_op_use(&op, dst[i].buf, true);
     }
+    gwb_trace_copy(&op, rects, count);
     rc = gwb_op_ready(&op);
     if (rc >= 0)
         rc = op.queue->dev->ops->copy(op.queue, rects, count);
@@ -395,6 +397,7 @@ static int launch(int device, const gwb_stream *s, const gwb_mat *const *reads, 
         gwb_op_read(&op, reads[i]);
     for (int i = 0; i < write_count; i++)
         gwb_op_write(&op, writes[i]);
+    gwb_trace_launch(&op, work);
     rc = gwb_op_ready(&op);
     if (rc >= 0)
         rc = op.queue->dev->ops->launch(op.queue, work);

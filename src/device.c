@@ -208,5 +208,5 @@ gwb_device *gwb_device_default(void)
 int gwb_synchronize(int device)
 {
     gwb_device *d = gwb_device_at(device);
-    return d ? d->ops->synchronize(d) : GWB_NO_DEVICE;
+    return d ? gwb_device_wait(d) : GWB_NO_DEVICE;
 }

@@ -59,11 +59,13 @@ typedef struct gwb_share {
 struct gwb_queue {
     gwb_device *dev;
     int refs;               // under gwb_lock
+    gwb_queue *next;        // in the list of all queues; under gwb_lock
     bool foreign;           // the handle is not ours to destroy
     bool dead;              // foreign and closed: nothing may be issued on the handle any more; its marks still stand
     void *handle;           // CUstream; the host device's worker
     unsigned epoch;         // the device's when it was opened
     uint64_t issued;        // operations issued; under gwb_lock
+    unsigned number;        // on its device, from 1: what traces call it
     gwb_graph *graph;       // what operations are recorded into, instead of being done and numbered; NULL: none. Under gwb_lock
     void *impl;             // the device's own
 };
@@ -132,6 +134,7 @@ struct gwb_device {
     bool is_open;
     unsigned epoch;             // counts resets: what carries an older number is lost
     gwb_queue *default_queue;   // opened on first use
+    unsigned queues;            // opened so far
     gwb_queue *legacy_queue;    // cuda: of CUDA's legacy default stream; opened on first use
     int64_t limit;              // bytes; 0: none
     struct gwb_pool *pool;      // buf.c's

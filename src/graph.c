@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Graphs: the operations of a stream, recorded once, launched again as one. What they use is held, and ordered by at each launch as one operation's uses are.
 #include "stream.h"
+#include "trace.h"
 
 #include <stdlib.h>
 
@@ -119,6 +120,7 @@ int gwb_graph_launch(gwb_graph *g, const gwb_stream *s)
     for (int i = 0; i < g->uses && rc >= 0; i++)
         rc = g->use[i].buf->lost ? gwb_fail(GWB_CLOSED, "memory that the graph uses was lost when %s was reset", g->dev->info.name)
                                  : gwb_buf_order(g->use[i].buf, q, g->use[i].write);
+    gwb_trace_note(&op, "kernel", "graph", "\"buffers\":%d", g->uses);
     const int ready = gwb_op_ready(&op);
     rc = rc < 0 ? rc : ready;
     if (rc >= 0)

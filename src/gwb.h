@@ -35,6 +35,7 @@ extern "C" {
     _(IO, "reading or writing failed") \
     _(BAD_FILE, "the file is damaged or not what it says") \
     _(COMPILE, "a kernel does not compile") \
+    _(INTERRUPTED, "the wait was broken off") \
     _(INTERNAL, "a fault in gpuwb itself")
 
 #define GWB_STATUS_POSITION(name, text) GWB_POSITION_##name,

@@ -4,6 +4,7 @@
 #include "mat.h"
 #include "signature.h"
 #include "stream.h"
+#include "trace.h"
 
 #include "number.h"
 
@@ -520,6 +521,7 @@ int gwb_kernel_launch(gwb_kernel *k, int function, const gwb_kernel_call *call, 
     gwb_op_use(&op, k->uses, false);
     for (int i = 0; i < p.uses; i++)
         gwb_op_use(&op, p.use[i].buf, p.use[i].write);
+    gwb_trace_kernel(&op, &run, call);
     rc = gwb_op_ready(&op);
     if (rc >= 0)
         rc = k->dev->ops->kernel_launch(op.queue, &run);

@@ -36,6 +36,9 @@ static struct {
     History *history;
     char *history_path;  // NULL: none is kept
     const char *prompt;
+    lua_State *L;          // that reads; for completion
+    int completer;         // reference of the function that completes; LUA_NOREF: none
+    int idle;              // of one that is called while input is waited for
     pthread_t thread;     // that reads
     sigset_t outer_mask;  // of signals, while input is waited for
 } reader;
@@ -129,6 +132,18 @@ static void stop_here(void)
 
 // ---- characters
 
+// Calls the idle function. True where it wants to be called again soon.
+static bool idle_again(void)
+{
+    lua_State *L = reader.L;
+    if (!L || reader.idle == LUA_NOREF) return false;
+    int top = lua_gettop(L);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, reader.idle);
+    bool again = lua_pcall(L, 0, 1, 0) == 0 && lua_toboolean(L, -1);
+    lua_settop(L, top);
+    return again;
+}
+
 // Waits until there is input or the input's end. False from Ctrl-C to the end of the line.
 static bool wait_for_input(void)
 {
@@ -145,7 +160,9 @@ static bool wait_for_input(void)
         fd_set set;
         FD_ZERO(&set);
         FD_SET(STDIN_FILENO, &set);
-        if (pselect(STDIN_FILENO + 1, &set, NULL, NULL, NULL, &reader.outer_mask) >= 0 || errno != EINTR) return true;
+        static const struct timespec soon = {.tv_nsec = 20000000};
+        int ready = pselect(STDIN_FILENO + 1, &set, NULL, NULL, idle_again() ? &soon : NULL, &reader.outer_mask);
+        if (ready > 0 || (ready < 0 && errno != EINTR)) return true;
     }
 }
 
@@ -194,6 +211,33 @@ static unsigned char paste(EditLine *el, int key)
         result = CC_ERROR;
 done:
     free(block.bytes);
+    return result;
+}
+
+// ---- completion
+
+// Bound to Tab: asks the completer with the line up to the cursor; gets text to insert, and where that is not clear a list to show.
+static unsigned char complete(EditLine *el, int key)
+{
+    (void)key;
+    lua_State *L = reader.L;
+    const LineInfo *line = el_line(el);
+    if (!L || reader.completer == LUA_NOREF) return CC_ERROR;
+    unsigned char result = CC_ERROR;
+    int top = lua_gettop(L);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, reader.completer);
+    lua_pushlstring(L, line->buffer, (size_t)(line->cursor - line->buffer));
+    if (lua_pcall(L, 1, 2, 0) == 0) {
+        const char *insert = lua_tostring(L, -2), *list = lua_tostring(L, -1);
+        if (insert && *insert && el_insertstr(el, insert) == 0) result = CC_REFRESH;
+        if (list && *list) {
+            fputs("\n", stdout);
+            fputs(list, stdout);
+            fputs("\n", stdout);
+            result = CC_REDISPLAY;
+        }
+    }
+    lua_settop(L, top);
     return result;
 }
 
@@ -344,6 +388,8 @@ static void open_editor(void)
     bind_key("\\e[3~", "ed-delete-next-char");
     bind_key("\\e[1;5C", "em-next-word");
     bind_key("\\e[1;5D", "ed-prev-word");
+    el_set(el, EL_ADDFN, "gpuwb-complete", "Complete the word before the cursor", complete);
+    bind_key("^I", "gpuwb-complete");
     el_source(el, NULL);  // the user's ~/.editrc
     bind_key("\\e[200~", "gpuwb-paste");
     reader.history_path = find_history();
@@ -365,6 +411,7 @@ static int push_line(lua_State *L, const char *line, size_t size)
 
 static int read_edited(lua_State *L)
 {
+    reader.L = L;
     watch_signals(WATCHED);
     el_set(reader.el, EL_PREP_TERM, 1);  // before the prompt: what is typed from then on is not echoed twice
     write_terminal(PASTE_ON);
@@ -372,6 +419,7 @@ static int read_edited(lua_State *L)
     const char *line = el_gets(reader.el, &size);
     write_terminal(line ? PASTE_OFF : PASTE_OFF "\n");
     unwatch_signals(WATCHED);
+    reader.L = NULL;
     if (got_interrupt)
         lua_pushboolean(L, 0);
     else if (!line)
@@ -418,12 +466,38 @@ static int remember(lua_State *L)
     return 0;
 }
 
+static int set_function(lua_State *L, int *reference)
+{
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_settop(L, 1);
+    luaL_unref(L, LUA_REGISTRYINDEX, *reference);
+    *reference = luaL_ref(L, LUA_REGISTRYINDEX);
+    return 0;
+}
+
+static int set_completer(lua_State *L)
+{
+    return set_function(L, &reader.completer);
+}
+
+static int set_idle(lua_State *L)
+{
+    return set_function(L, &reader.idle);
+}
+
 bool gwb_line_open(lua_State *L)
 {
+    reader.completer = reader.idle = LUA_NOREF;
     reader.terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     if (reader.terminal && !reader.el)
         open_editor();
-    lua_createtable(L, 0, 3);
+    lua_createtable(L, 0, 6);
+    lua_pushcfunction(L, set_idle);
+    lua_setfield(L, -2, "set_idle");
+    lua_pushcfunction(L, set_completer);
+    lua_setfield(L, -2, "set_completer");
+    lua_pushboolean(L, reader.el != NULL);
+    lua_setfield(L, -2, "edits");
     lua_pushcfunction(L, read_line);
     lua_setfield(L, -2, "read");
     lua_pushcfunction(L, remember);

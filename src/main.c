@@ -16,6 +16,7 @@
 #include <lua.h>
 #include <lualib.h>
 
+#include "gwb.h"
 #include "line.h"
 #include "script.h"
 
@@ -23,12 +24,12 @@ typedef struct options {
     int argc;
     char **argv;
     int script;  // index of the script's name in argv, argc where there is none
-    bool no_env, interactive, version, strict;
+    bool no_env, interactive, version, strict, watch;
     bool exec;  // something else than a script is to run: no prompt and no script from stdin
 } options;
 
 // What the command line asks for; the last two are mistakes.
-typedef enum request { RUN, PRINT_HELP, PRINT_VERSION, PRINT_DEVICES, UNKNOWN_OPTION, MISSING_VALUE } request;
+typedef enum request { RUN, PRINT_HELP, PRINT_VERSION, PRINT_DEVICES, PRINT_DOCTOR, UNKNOWN_OPTION, MISSING_VALUE } request;
 
 typedef struct command {
     options opts;
@@ -40,6 +41,7 @@ enum { MAX_VARARGS = 9999 };  // that a script gets as `...`, as in luajit; `arg
 
 static lua_State *main_state;  // this and the next: for the signal handler
 static pthread_t main_thread;
+static bool at_prompt;  // Ctrl-C also ends a wait for the device
 
 static void say(const char *message)
 {
@@ -69,14 +71,15 @@ static void raise_interrupt(lua_State *L, lua_Debug *ar)
     lua_error(L);
 }
 
-// The first Ctrl-C raises an error at the next hook (compiled code sees it when it leaves its trace), the second kills.
+// The first Ctrl-C raises an error at the next hook (compiled code sees it when it leaves its trace), the second kills a script.
 static void on_interrupt(int signo)
 {
     if (!pthread_equal(pthread_self(), main_thread)) {  // a device's own thread took it
         pthread_kill(main_thread, signo);
         return;
     }
-    signal(signo, SIG_DFL);
+    signal(signo, at_prompt ? on_interrupt : SIG_DFL);
+    gwb_interrupt();
     lua_sethook(main_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
@@ -103,6 +106,8 @@ static int call(lua_State *L, int args, int results)
     int base = lua_gettop(L) - args;
     lua_pushcfunction(L, make_traceback);
     lua_insert(L, base);
+    if (at_prompt)
+        gwb_waits_break_off(1);
     void (*before)(int) = signal(SIGINT, on_interrupt);
     int status = lua_pcall(L, args, results, base);
     signal(SIGINT, before);
@@ -169,6 +174,15 @@ static bool run_command(lua_State *L, const char *name, int count, char **words)
     return succeeded(L, lua_pcall(L, count, 0, HANDLER));
 }
 
+// Calls a function of what lazy_names left behind: short names "on" and "off", for -e and the prompt.
+static bool run_short(lua_State *L, const char *name)
+{
+    lua_getfield(L, LUA_REGISTRYINDEX, "gpuwb.short");
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+    return succeeded(L, lua_pcall(L, 0, 0, 0));
+}
+
 // ---- the command line
 
 static bool starts_with(const char *text, const char *start)
@@ -184,6 +198,11 @@ static request parse_long(options *o, int *i)
     if (strcmp(word, "--help") == 0) return PRINT_HELP;
     if (strcmp(word, "--version") == 0) return PRINT_VERSION;
     if (strcmp(word, "--devices") == 0) return PRINT_DEVICES;
+    if (strcmp(word, "--doctor") == 0) return PRINT_DOCTOR;
+    if (strcmp(word, "--watch") == 0) {
+        o->watch = true;
+        return RUN;
+    }
     if (strcmp(word, "--strict") == 0) {
         o->strict = true;
         return RUN;
@@ -249,7 +268,7 @@ static bool run_options(lua_State *L, const options *o)
         if (!*value && strchr("elj", word[1])) value = o->argv[++i];
         bool ok = true;
         switch (word[1]) {
-        case 'e': ok = run_string(L, value, "=(command line)"); break;
+        case 'e': ok = run_short(L, "on") && run_string(L, value, "=(command line)") && run_short(L, "off"); break;
         case 'l': ok = run_require(L, value); break;
         case 'j': ok = run_command(L, "jit", 1, &value); break;
         case 'O': ok = run_command(L, "optimize", *value != '\0', &value); break;
@@ -277,6 +296,17 @@ static bool run_script(lua_State *L, const options *o)
     return succeeded(L, call(L, count, 0));
 }
 
+// --watch: lua/gpuwb/watch.lua runs the script, and again.
+static bool run_watch(lua_State *L, const options *o)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "gpuwb.watch");
+    if (!succeeded(L, lua_pcall(L, 1, 1, 0))) return false;
+    lua_getfield(L, -1, "run");
+    lua_pushstring(L, o->argv[o->script]);
+    return succeeded(L, call(L, 1, 0));
+}
+
 // LUA_INIT: code, or @ and a file's name.
 static bool run_init(lua_State *L)
 {
@@ -292,6 +322,8 @@ static bool run_repl(lua_State *L)
     lua_getglobal(L, "require");
     lua_pushliteral(L, "gpuwb.repl");
     if (!succeeded(L, lua_pcall(L, 1, 1, 0))) return false;
+    at_prompt = true;
+    if (!run_short(L, "on")) return false;
     if (gwb_line_open(L)) signal(SIGINT, SIG_IGN);  // between chunks: the line reader and `call` set their own
     if (!succeeded(L, lua_pcall(L, 1, 1, 0))) return false;
     int repl = lua_gettop(L);
@@ -343,15 +375,29 @@ static void add_share(lua_State *L)
 }
 
 // The global `gpu` is loaded when a script first asks for it: start-up stays luajit's, and scripts without it run even
-// where it cannot be loaded. Lua rather than C, so that compiled code may read absent globals.
-static const char lazy_gpu[] =
-    "local require, rawset = require, rawset\n"
+// where it cannot be loaded. In -e and at the prompt an absent global is looked up in `gpu` too, so that no name is hidden by it; `load` gives a
+// picture for a string that is no Lua code but a file's name. Lua rather than C, so that compiled code may read absent globals.
+static const char lazy_names[] =
+    "local require, rawset, pcall, type, setmetatable, loadstring = require, rawset, pcall, type, setmetatable, loadstring\n"
+    "local short, lua_load = false, load\n"
     "setmetatable(_G, {__index = function(globals, name)\n"
-    "    if name ~= 'gpu' then return nil end\n"
-    "    local gpu = require 'gpuwb'\n"
-    "    rawset(globals, name, gpu)\n"
-    "    return gpu\n"
-    "end})\n";
+    "    if name == 'gpu' then\n"
+    "        local gpu = require 'gpuwb'\n"
+    "        rawset(globals, name, gpu)\n"
+    "        return gpu\n"
+    "    elseif short and type(name) == 'string' then\n"
+    "        local found, gpu = pcall(require, 'gpuwb')\n"
+    "        return found and gpu[name] or nil\n"
+    "    end\n"
+    "end})\n"
+    "local function load_any(what, ...)\n"
+    "    if type(what) == 'string' and what:find '^[^\\n]*%.%w+$' and not loadstring(what) then return require('gpuwb').load(what, ...) end\n"
+    "    return lua_load(what, ...)\n"
+    "end\n"
+    "return {\n"
+    "    on = function() short = true if load == lua_load then load = load_any end end,\n"
+    "    off = function() short = false if load == load_any then load = lua_load end end,\n"
+    "}\n";
 
 static bool open_state(lua_State *L, const options *o)
 {
@@ -365,7 +411,9 @@ static bool open_state(lua_State *L, const options *o)
     gwb_script_open(L);
     set_arg(L, o);
     lua_gc(L, LUA_GCRESTART, 0);
-    return run_string(L, lazy_gpu, "=gpuwb") && (!o->strict || run_require(L, "gpuwb.strict"));
+    if (!succeeded(L, luaL_loadbuffer(L, lazy_names, sizeof lazy_names - 1, "=gpuwb") || call(L, 0, 1))) return false;
+    lua_setfield(L, LUA_REGISTRYINDEX, "gpuwb.short");
+    return !o->strict || run_require(L, "gpuwb.strict");
 }
 
 static bool run_all(lua_State *L, const command *c)
@@ -376,12 +424,17 @@ static bool run_all(lua_State *L, const command *c)
     case PRINT_HELP: return run_command(L, "help", 0, NULL);
     case PRINT_VERSION: return run_command(L, "version", 0, NULL);
     case PRINT_DEVICES: return run_command(L, "devices", 0, NULL);
+    case PRINT_DOCTOR: return run_command(L, "doctor", 0, NULL);
     default: break;
     }
     bool has_script = o->script < o->argc;
+    if (o->watch && !has_script) {
+        say("--watch wants a script");
+        return false;
+    }
     if (!o->no_env && !run_init(L)) return false;
     if (o->version && !run_command(L, "version", 0, NULL)) return false;
-    if (!run_options(L, o) || (has_script && !run_script(L, o))) return false;
+    if (!run_options(L, o) || (has_script && !(o->watch ? run_watch(L, o) : run_script(L, o)))) return false;
     if (o->interactive) return run_repl(L);
     if (has_script || o->exec || o->version) return true;
     return isatty(STDIN_FILENO) ? run_repl(L) : run_file(L, NULL);

@@ -3,6 +3,7 @@
 #include "pipe.h"
 
 #include "stream.h"
+#include "trace.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -311,6 +312,9 @@ static int enqueue(const call *c, gwb_pipe_launch *l)
             gwb_op_use(&op, room, false);
             gwb_op_use(&op, there, true);
         }
+        const gwb_pipe_plan *out = &c->plan[0]->out;
+        gwb_trace_note(&op, "kernel", "pipe", "\"pictures\":%d,\"width\":%d,\"height\":%d,\"bytes_read\":%lld,\"bytes_written\":%lld", l->count,
+                       l->width, l->height, (long long)out->bytes_read * l->count, (long long)out->bytes_written * l->count);
         const int ready = gwb_op_ready(&op);
         rc = rc < 0 ? rc : ready;
         if (rc >= 0 && there) {

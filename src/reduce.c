@@ -2,6 +2,7 @@
 // Sums, extremes and counts of a mat's channels: the device gives a number for each tile, which are joined here in order.
 #include "copy.h"
 #include "stream.h"
+#include "trace.h"
 
 #include "list.h"
 #include "reduce.h"
@@ -28,6 +29,7 @@ static int launch(const gwb_mat *m, const gwb_mat *tiles, gwb_reduce_args *args,
         return rc;
     gwb_op_read(&op, m);
     gwb_op_write(&op, tiles);
+    gwb_trace_launch(&op, &l);
     rc = gwb_op_ready(&op);
     if (rc >= 0)
         rc = op.queue->dev->ops->launch(op.queue, &l);

@@ -42,14 +42,45 @@ static const struct { const char *name; size_t size; lua_CFunction collect; } ki
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-// new(): an empty userdata of the kind in upvalue 1, whose metatable is upvalue 2; it counts as closed until an FFI call fills it.
+// Pushes the innermost line of the script that is running, "script.lua:3", or false. In C, since each new mat asks for it.
+static void push_caller(lua_State *L)
+{
+    static const char own[] = "@lua/gpuwb/";
+    lua_Debug at;
+    for (int level = 1; level < 60 && lua_getstack(L, level, &at); level++) {
+        lua_getinfo(L, "Sl", &at);
+        if (at.currentline > 0 && strncmp(at.source, own, sizeof own - 1) != 0) {
+            lua_pushfstring(L, "%s:%d", at.short_src, at.currentline);
+            return;
+        }
+    }
+    lua_pushboolean(L, 0);
+}
+
+// new(): an empty userdata of the kind in upvalue 1, whose metatable is upvalue 2; it counts as closed until an FFI call fills it. Where it was made is noted
+// in upvalue 3, a table with weak keys, or nil.
 static int new_userdata(lua_State *L)
 {
     size_t size = kinds[lua_tointeger(L, lua_upvalueindex(1))].size;
     memset(lua_newuserdata(L, size), 0, size);
     lua_pushvalue(L, lua_upvalueindex(2));
     lua_setmetatable(L, -2);
+    if (lua_istable(L, lua_upvalueindex(3))) {
+        lua_pushvalue(L, -1);
+        push_caller(L);
+        lua_rawset(L, lua_upvalueindex(3));
+    }
     return 1;
+}
+
+// Pushes a table with weak keys.
+static void push_weak(lua_State *L)
+{
+    lua_newtable(L);
+    lua_newtable(L);
+    lua_pushliteral(L, "k");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
 }
 
 // At the end of the state no work may run any more that reads memory which the state owns.
@@ -68,9 +99,17 @@ static int finish(lua_State *L)
 
 // ---- modules
 
-// embedded(name) -> text or nil
+// embedded(name) -> text or nil; embedded() -> list of the names
 static int embedded(lua_State *L)
 {
+    if (lua_gettop(L) == 0) {
+        lua_createtable(L, (int)gwb_embedded_count, 0);
+        for (size_t i = 0; i < gwb_embedded_count; i++) {
+            lua_pushstring(L, gwb_embedded_files[i].name);
+            lua_rawseti(L, -2, (int)i + 1);
+        }
+        return 1;
+    }
     const gwb_embedded *file = gwb_embedded_find(luaL_checkstring(L, 1));
     if (!file)
         return 0;
@@ -78,7 +117,7 @@ static int embedded(lua_State *L)
     return 1;
 }
 
-// require "gpuwb.core": {mat = {new=, meta=}, stream = ..., event = ..., embedded=, library=, owner_keys=}
+// require "gpuwb.core": {mat = {new=, meta=, made=}, stream = ..., event = ..., embedded=, library=, owner_keys=}
 static int open_core(lua_State *L)
 {
     lua_newtable(L);
@@ -87,10 +126,19 @@ static int open_core(lua_State *L)
         lua_newtable(L);
         lua_pushcfunction(L, kinds[i].collect);
         lua_setfield(L, -2, "__gc");
+        if (i == 0) {
+            push_weak(L);
+            lua_pushvalue(L, -1);
+            lua_setfield(L, -4, "made");
+        } else {
+            lua_pushnil(L);
+        }
         lua_pushinteger(L, i);
-        lua_pushvalue(L, -2);
-        lua_pushcclosure(L, new_userdata, 2);
-        lua_setfield(L, -3, "new");
+        lua_pushvalue(L, -3);
+        lua_pushvalue(L, -3);
+        lua_pushcclosure(L, new_userdata, 3);
+        lua_setfield(L, -4, "new");
+        lua_pop(L, 1);
         lua_setfield(L, -2, "meta");
         lua_setfield(L, -2, kinds[i].name);
     }

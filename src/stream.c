@@ -3,13 +3,18 @@
 #include "stream.h"
 
 #include "mat.h"
+#include "trace.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // ---- queues
+
+static gwb_queue *all_queues;   // under gwb_lock
 
 static int open_queue(gwb_queue **out, gwb_device *dev, const gwb_stream_params *params)
 {
@@ -20,11 +25,14 @@ static int open_queue(gwb_queue **out, gwb_device *dev, const gwb_stream_params 
     q->refs = 1;
     q->foreign = params->foreign != 0;
     q->epoch = dev->epoch;
+    q->number = ++dev->queues;
     int rc = dev->ops->queue_open(q, params);
     if (rc < 0) {
         free(q);
         return rc;
     }
+    q->next = all_queues;
+    all_queues = q;
     *out = q;
     return 0;
 }
@@ -38,6 +46,10 @@ void gwb_queue_release(gwb_queue *q)
 {
     if (--q->refs > 0)
         return;
+    gwb_queue **at = &all_queues;
+    while (*at != q)
+        at = &(*at)->next;
+    *at = q->next;
     q->dev->ops->queue_close(q);
     free(q);
 }
@@ -74,11 +86,74 @@ static int number_now(gwb_queue *q)
     return rc;
 }
 
+// ---- waits that a person at the prompt may break off: they ask again and again, since what blocks in a driver hears nothing
+
+static atomic_bool breakable, interrupted;
+
+void gwb_waits_break_off(int on)
+{
+    breakable = on != 0;
+    interrupted = false;
+}
+
+void gwb_interrupt(void)
+{
+    interrupted = true;
+}
+
+int gwb_queue_wait(gwb_queue *q, uint64_t seq)
+{
+    for (int turns = 0; breakable; turns++) {
+        int done = q->dev->ops->queue_done(q, seq);
+        if (done != 0)
+            break;      // queue_wait tells failures
+        if (interrupted)
+            return gwb_fail(GWB_INTERRUPTED, "interrupted while it waited for %s, whose work goes on", q->dev->info.name);
+        if (turns < 200)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    }
+    return q->dev->ops->queue_wait(q, seq);
+}
+
+int gwb_device_wait(gwb_device *d)
+{
+    int rc = 0;
+    if (breakable) {
+        gwb_lock();
+        int count = 0;
+        for (gwb_queue *q = all_queues; q; q = q->next)
+            count += q->dev == d && q->issued > 0 && !q->dead && !gwb_queue_lost(q);
+        struct { gwb_queue *queue; uint64_t seq; } *list = calloc((size_t)count + 1, sizeof *list);
+        count = 0;
+        for (gwb_queue *q = list ? all_queues : NULL; q; q = q->next)
+            if (q->dev == d && q->issued > 0 && !q->dead && !q->graph && !gwb_queue_lost(q) && number_now(q) >= 0) {
+                gwb_queue_retain(q);
+                list[count].queue = q;
+                list[count++].seq = q->issued;
+            }
+        gwb_unlock();
+        for (int i = 0; i < count; i++) {
+            int one = rc < 0 ? rc : gwb_queue_wait(list[i].queue, list[i].seq);
+            rc = one < 0 ? one : rc;
+        }
+        gwb_lock();
+        for (int i = 0; i < count; i++)
+            gwb_queue_release(list[i].queue);
+        gwb_unlock();
+        free(list);
+    }
+    return rc < 0 ? rc : d->ops->synchronize(d);
+}
+
 // ---- operations
 
 int gwb_op_begin(gwb_op *op, int device, const gwb_stream *s)
 {
     op->queue = NULL;
+    op->note = NULL;
+    op->bytes_read = op->bytes_written = 0;
     op->count = 0;
     int rc = s ? gwb_stream_check(s, "stream") : 0;
     if (rc < 0)
@@ -119,11 +194,13 @@ void gwb_op_use(gwb_op *op, gwb_buf *b, bool write)
 
 void gwb_op_read(gwb_op *op, const gwb_mat *m)
 {
+    op->bytes_read += (int64_t)m->width * m->height * m->elem_size;
     gwb_op_use(op, m->buf, false);
 }
 
 void gwb_op_write(gwb_op *op, const gwb_mat *m)
 {
+    op->bytes_written += (int64_t)m->width * m->height * m->elem_size;
     gwb_op_use(op, m->buf, true);
 }
 
@@ -143,6 +220,8 @@ int gwb_op_ready(gwb_op *op)
     for (int i = 0; i < op->count && rc >= 0; i++)
         rc = op->use[i].buf->lost ? gwb_fail(GWB_CLOSED, "memory that the operation uses was lost when %s was reset", op->use[i].buf->dev->info.name)
                                   : gwb_queue_before(op->queue, op->use[i].buf, op->use[i].write);
+    if (op->note)
+        gwb_trace_begin(op);
     gwb_op_again(op);       // also after a failure: gwb_op_end takes it back
     return rc;
 }
@@ -177,6 +256,8 @@ int gwb_op_end(gwb_op *op, int rc)
         if (rc >= 0)
             rc = used;
     }
+    if (op->note)
+        gwb_trace_end(op, rc);
     if (rc >= 0 && !recording && waits_for_all()) {
         const uint64_t seq = op->queue->issued;
         gwb_unlock();
@@ -286,7 +367,7 @@ int gwb_stream_synchronize(const gwb_stream *s)
     uint64_t seq = q->issued;
     gwb_unlock();
     if (rc >= 0)
-        rc = q->dev->ops->queue_wait(q, seq);
+        rc = gwb_queue_wait(q, seq);
     gwb_lock();
     gwb_queue_release(q);
     gwb_unlock();
@@ -339,6 +420,7 @@ int gwb_stream_sleep(const gwb_stream *s, double ms)
     rc = gwb_op_begin(&op, s->device, s);
     if (rc < 0)
         return rc;
+    gwb_trace_note(&op, "wait", "sleep", "\"ms\":%g", ms);
     rc = gwb_op_ready(&op);
     if (rc >= 0)
         rc = op.queue->dev->ops->sleep(op.queue, ms);
@@ -535,7 +617,15 @@ int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e)
 int gwb_event_synchronize(const gwb_event *e)
 {
     int rc = gwb_event_check(e);
-    return rc < 0 || !e->recorded ? rc : gwb_device_at(e->device)->ops->event_wait(e);
+    if (rc < 0 || !e->recorded)
+        return rc;
+    const gwb_device_ops *ops = gwb_device_at(e->device)->ops;
+    while (breakable && ops->event_query(e) == 0) {
+        if (interrupted)
+            return gwb_fail(GWB_INTERRUPTED, "interrupted while it waited for an event; the work goes on");
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    }
+    return ops->event_wait(e);
 }
 
 int gwb_event_query(const gwb_event *e)

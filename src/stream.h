@@ -5,10 +5,14 @@
 
 #include "buf.h"
 
+typedef struct gwb_trace_op gwb_trace_op;
+
 // One operation under way, from begin to end on one thread, which holds gwb_lock meanwhile.
 enum { GWB_OP_USES = 64 };
 typedef struct gwb_op {
     gwb_queue *queue;
+    gwb_trace_op *note;           // what a trace will say of it (trace.h); NULL: nothing
+    int64_t bytes_read, bytes_written;  // of the mats that were named
     int count;
     struct { gwb_buf *buf; bool write; } use[GWB_OP_USES];
 } gwb_op;
@@ -39,6 +43,11 @@ void gwb_queue_retain(gwb_queue *q);
 void gwb_queue_release(gwb_queue *q);
 gwb_queue *gwb_queue_default(gwb_device *dev);  // not retained; NULL with the error set
 gwb_queue *gwb_queue_legacy(gwb_device *dev);   // CUDA's legacy default stream on a cuda device; the same
+
+// Blocks until operation `seq` of the queue is done, without gwb_lock. Where waits may be broken off (gwb_waits_break_off) and gwb_interrupt was called:
+// GWB_INTERRUPTED, and the work goes on.
+int gwb_queue_wait(gwb_queue *q, uint64_t seq);
+int gwb_device_wait(gwb_device *d);             // the same for all work of a device
 
 int gwb_event_check(const gwb_event *e);
 int gwb_stream_check(const gwb_stream *s, const char *what);    // GWB_OK, or GWB_CLOSED / GWB_BAD_ARGUMENT

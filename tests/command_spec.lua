@@ -71,7 +71,7 @@ local SAME = {
     { "deep.lua" },
     { "main.lua" },
     { "value.lua" },
-    { "overflow.lua" },
+    { "overflow.lua", loose = true }, -- whether LuaJIT tells the place of an overflow depends on how much was allocated before
     { "coroutine.lua" },
     { "-e", "error()" },
     { "-e", "error(nil)" },
@@ -328,6 +328,20 @@ describe("the command", function()
             assert.equal("1\n", result.out)
             assert.equal("141\n", result.err)
         end)
+    end)
+
+    it("knows gpu's names in -e, and there alone", function()
+        local picture = folder .. "/a.png"
+        require("gpuwb").mat(8, 6, "u8x3", { fill = 9 }):save(picture)
+        local code = ("load(%q):resize(4, 3):save(%q)"):format(picture, folder .. "/b.jpg")
+        assert.same({ out = "", err = "", status = 0 }, run { "-e", code })
+        assert.equal(4, require("gpuwb").load(folder .. "/b.jpg").width)
+        assert.equal("true\t1\ttrue\n", run({ "-e", "local mat = 1 print(pipe == gpu.pipe, mat, diff == gpu.diff)" }).out)
+        assert.equal("nil\ttrue\n", run({ "-e", "x = mat", "-e", "x = nil", "-" }, { stdin = "print(mat, load == loadstring or load('return 1')() == 1)" }).out)
+        assert.equal("3\n", run({ "-e", "print(load('return 3')())" }).out)
+        assert.equal("4\n", run({ "-e", "local n = 3 print(load(function() n = n - 1 return n == 2 and 'return 4' or nil end)())" }).out)
+        assert.truthy(run({ "-e", "load('missing.png')" }).err:find("missing.png", 1, true))
+        assert.truthy(run({ "--strict", "-e", "print(mat ~= nil) print(no_such)" }).out == "true\n")
     end)
 
     it("a second Ctrl-C ends what a first one did not", function()

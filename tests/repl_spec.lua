@@ -106,6 +106,42 @@ describe("the prompt, from a pipe,", function()
         assert.same({ out = "", err = "", status = 1 }, failed)
     end)
 
+    it("tells of names after ?, and shows sources after ??", function()
+        local text = answer "?gpu.shard\n1"
+        assert.truthy(text:find "^gpu%.shard%(list" and text:find "\n1\n$")
+        assert.truthy(answer " ? m:roi ":find "^m:roi%(x, y")
+        assert.truthy(answer "?":find "gpu%. .*explain_copy")
+        assert.truthy(answer "??gpu.shard":find "^%-%- lua/gpuwb/batch%.lua:%d+\n%-%-%- gpu%.shard.*\nend\n$")
+        assert.truthy(answer "??mat:roi":find "function methods:roi", 1, true)
+        local result = feed "?nothing_such\n??nothing_such\n??print\n??\n3"
+        assert.equal("3\n", result.out)
+        assert.truthy(result.err:find "^there is no text for nothing_such[^\n]*\nnothing_such is no function[^\n]*\na function written in C")
+    end)
+
+    it("knows gpu's names, and hides none of Lua's", function()
+        assert.equal("true\ttrue\ttrue\n", answer "mat == gpu.mat, pipe == gpu.pipe, version == gpu.version")
+        assert.equal("5\tnil\n", answer "mat = 5\nmat, no_such_name")
+        assert.equal("3\n", answer "load 'return 1 + 2' ()")
+        assert.equal("nil\t[string \"x y\"]:1: '=' expected near 'y'\n", (answer "load 'x y'" :gsub('\\"', '"'):gsub('\t"', "\t"):gsub('"\n', "\n")))
+        local picture = os.tmpname() .. ".png"
+        require("gpuwb").mat(3, 2, "u8x3", { fill = 9 }):save(picture)
+        assert.equal("image 3x2 rgb24 full srgb\n", (answer(("load %q"):format(picture)):gsub("24.*", "24 full srgb\n")))
+        assert.truthy(feed "load 'missing.png'".err:find("missing.png", 1, true))
+        os.remove(picture)
+    end)
+
+    it("runs the user's init.lua", function()
+        local folder = helper.folder()
+        os.execute("mkdir " .. folder .. "/gpuwb")
+        helper.write(folder .. "/gpuwb/init.lua", "greeting = 'from init'")
+        assert.equal('"from init"\n', helper.run({ "-i" }, { stdin = "greeting", env = { XDG_CONFIG_HOME = folder } }).out)
+        helper.write(folder .. "/gpuwb/init.lua", "error 'bad init'")
+        local result = helper.run({ "-i" }, { stdin = "1", env = { XDG_CONFIG_HOME = folder } })
+        assert.equal("1\n", result.out)
+        assert.truthy(result.err:find "bad init")
+        helper.remove(folder)
+    end)
+
     it("works under --strict", function()
         local result = feed("x = 1\nx\n_ + 1\ny\n", { "--strict", "-i" })
         assert.equal("1\n2\n", result.out)
@@ -119,7 +155,7 @@ describe("the prompt, on a terminal,", function()
 
     before_each(function()
         folder = helper.folder()
-        env = { TERM = "xterm", XDG_STATE_HOME = folder .. "/state", HOME = folder, LC_ALL = "C.UTF-8" }
+        env = { TERM = "xterm", XDG_STATE_HOME = folder .. "/state", HOME = folder, LC_ALL = "C.UTF-8", NO_COLOR = "1", XDG_CONFIG_HOME = false }
     end)
 
     after_each(function()
@@ -223,6 +259,78 @@ describe("the prompt, on a terminal,", function()
         terminal:expect "1 +"
         terminal:resize(30, 40)
         assert.equal("42\n", enter " 41")
+    end)
+
+    it("Ctrl-C stops a chunk that waits for the device, whose work goes on", function()
+        local waits = {
+            "gpu.synchronize()", "gpu.default_stream():synchronize()", "gpu.default_stream():record():synchronize()", "m:download()", "m:at(0, 0)", "m:wait()",
+            "gpu.reduce(m, 'sum')", "m:totable()", "m:save('" .. folder .. "/saved.png')",
+        }
+        start()
+        -- a driver may make what is new wait for what runs: all is made, and each call made once, before anything runs long
+        enter "list = {}"
+        enter "for i = 1, 9 do list[i] = {gpu.mat(4, 4, 'u8', {fill = 1}), gpu.stream()} m = list[i][1] m:fill(1, {stream = list[i][2]:sleep(1)}) end"
+        for _, wait in ipairs(waits) do
+            enter(wait .. " print 'once'")
+        end
+        local before = os.time()
+        for i, wait in ipairs(waits) do
+            enter(("m, s = list[%d][1], list[%d][2]"):format(i, i))
+            terminal:send("s:sleep(9000) m:fill(2, {stream = s}) gpu.default_stream():wait(s) print 'waits' " .. wait .. "\r")
+            terminal:expect "waits\r\n"
+            terminal:receive(0.2)
+            terminal:send "\3"
+            local text = terminal:expect(PROMPT)
+            assert.truthy(text:find "interrupted", text)
+        end
+        assert.truthy(os.time() - before < 8, "it waited for the device")
+        assert.equal("2\n", enter "1 + 1")
+        terminal:send "os.exit(0)\r"
+        assert.equal(0, terminal:wait(15))
+    end)
+
+    it("is green where the terminal shows colours", function()
+        env.NO_COLOR = false
+        terminal = helper.terminal({}, env)
+        terminal:expect "\27[?2004h\27[32m>\27[0m "
+        terminal:send "x = {\r"
+        terminal:expect "\27[?2004h\27[32m>>\27[0m "
+    end)
+
+    -- What Tab makes of a line; then the line is thrown away.
+    local function tab(text)
+        terminal:send(text .. "\t")
+        terminal:receive(0.3)
+        while terminal:receive(0.1) do end -- luacheck: ignore 542
+        local shown = terminal.output:sub(terminal.seen)
+        terminal:send "\3"
+        terminal:expect(PROMPT)
+        return (shown:gsub("\27%[[%d;]*%a", ""):gsub("\r", ""))
+    end
+
+    it("Tab completes names, fields, methods, modules, files, formats and option keys", function()
+        helper.write(folder .. "/picture one.png", "")
+        helper.write(folder .. "/picture two.png", "")
+        os.execute("mkdir " .. folder .. "/some_folder")
+        start()
+        enter "m = gpu.mat(4, 4, 'u8', {fill = 1}) img = gpu.image('gray', 4, 4) t = {inner = {value_of_it = 1}} s = 'text'"
+        enter "trap = setmetatable({}, {__index = function() error 'called' end})"
+        for text, wanted in pairs {
+            ["prin"] = "print", ["t.inn"] = "t.inner", ["t.inner.val"] = "t.inner.value_of_it", ["coroutine.wr"] = "coroutine.wrap",
+            ["gpu.explain"] = "gpu.explain_copy", ["m:record"] = "m:record_stream", ["m.elem"] = "m.elem_size", ["img:letter"] = "img:letterbox",
+            ["img.planes[1]:chan"] = "img.planes[1]:channels_split", ["gpu.load('x'):letter"] = "gpu.load('x'):letterbox",
+            ["require 'gpuwb.comp"] = "require 'gpuwb.complete",
+            ["gpu.load '" .. folder .. "/so"] = "some_folder/", ["gpu.load '" .. folder .. "/pic"] = "picture ",
+            ["gpu.image('yuv444p12"] = "yuv444p12le", ["gpu.mat(4, 4, 'u8', {pac"] = "{packed = ", ["gpu.wrap{own"] = "{owner = ",
+            ["m:clone{stream = s, pa"] = "packed = ", ["img:resize(4, 4, {anti"] = "antialias = ", ["img:resize(4, 4, 'lan"] = "lanczos3",
+            ["gpu.image('gray', 4, 4, {matrix = 'bt2020"] = "bt2020", ["?explain_"] = "?explain_copy", ["s:gma"] = "s:gmatch", ["whi"] = "while",
+        } do
+            assert.truthy(tab(text):find(wanted, 1, true), text .. " became " .. tab(text))
+        end
+        local list = tab "m:re"
+        assert.truthy(list:find "record_stream%s+remap%s+reshape%s+resize", list)
+        assert.falsy(tab "trap.x":find "called")
+        assert.equal("2\n", enter "1+1")
     end)
 
     it("Ctrl-C stops a chunk that runs", function()

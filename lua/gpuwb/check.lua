@@ -110,8 +110,14 @@ function check.boolean(op, name, v)
 end
 
 function check.callable(op, name, v)
-    local mt = type(v) ~= "function" and debug.getmetatable(v)
-    if type(v) ~= "function" and not (mt and mt.__call) then
+    local callable = type(v) == "function"
+    if type(v) == "cdata" then      -- all of it has a __call; C functions and pointers to them can be called
+        callable = tostring(ffi.typeof(v)):find("%(%*?%)%(") ~= nil
+    elseif not callable then
+        local mt = debug.getmetatable(v)
+        callable = type(mt) == "table" and rawget(mt, "__call") ~= nil
+    end
+    if not callable then
         check.fail("BAD_ARGUMENT", op, "%s must be a function, got %s", name, show(v))
     end
     return v

@@ -24,19 +24,26 @@ terminal, else the script is read from standard input.
   -                the script is standard input
   --device NAME    compute on host, cuda or cuda:N (the default: cuda:0 where there is one, else host)
   --devices        list the devices
+  --doctor         tell what this machine has for gpuwb, and what to do about what is missing
+  --watch          run the script again whenever it or a file that it loaded changes; windows stay
   --strict         reading or assigning an undeclared global is an error
   --version        print versions
   --help, -h       print this
 
-Environment: LUA_INIT (code or @file, run first), GPUWB_DEVICE (as --device), GPUWB_ROOT (a checkout to read gpuwb's Lua
-files and kernels from).
+In -e and at the prompt the names of `gpu` work without it, as in gpuwb -e 'load("a.png"):resize(640, 480):save("b.jpg")'.
+
+Environment: LUA_INIT (code or @file, run first), GPUWB_DEVICE (as --device), GPUWB_SHOW (how gpu.show shows: kitty, iterm2,
+sixel, blocks, window, file, none), GPUWB_LOG=debug (each launch and copy on stderr), GPUWB_ROOT (a checkout to read gpuwb's
+Lua files and kernels from).
 ]==]
+
+command.text = HELP     -- scripts/docs.lua makes the man page and the shells' completions of it
 
 function command.help()
     io.write(HELP)
 end
 
-local function driver_version()
+function command.driver_version()
     ffi.cdef "int cuDriverGetVersion(int *version);"
     local version = ffi.new "int[1]"
     ffi.load("libcuda.so.1").cuDriverGetVersion(version)
@@ -49,7 +56,7 @@ function command.version()
     local why_no_cuda = gpu.why_no_cuda()
     print("gpuwb " .. gpu.version)
     print(jit.version)
-    print(why_no_cuda and "no CUDA: " .. why_no_cuda or "CUDA driver " .. driver_version())
+    print(why_no_cuda and "no CUDA: " .. why_no_cuda or "CUDA driver " .. command.driver_version())
 end
 
 function command.devices()
@@ -59,6 +66,10 @@ function command.devices()
     end
     local why_no_cuda = gpu.why_no_cuda()
     if why_no_cuda then print("no CUDA: " .. why_no_cuda) end
+end
+
+function command.doctor()
+    require("gpuwb.doctor").run()
 end
 
 -- "a,b" as "a", "b"; nothing for nil.

@@ -29,6 +29,8 @@ local image = require "gpuwb.image"
 local format = require "gpuwb.format"
 local C = require("gpuwb.cdef").C
 
+local new_mat = require("gpuwb.live").scoped(core.mat.new)
+
 local exchange = {public = {}}
 
 -- The names that other libraries' declarations use. A script may have declared them itself.
@@ -285,7 +287,7 @@ end
 local function new_mats()
     local list, pointers = {}, new_planes()
     for i = 1, 4 do
-        list[i] = core.mat.new()
+        list[i] = new_mat()
         pointers[i - 1] = list[i]
     end
     return list, pointers

@@ -585,6 +585,11 @@ end
 -- Other YUV goes to y4m, yuv and npy only: convert it first. Alpha that the format does not hold is an error, unless background={r, g, b} in 0..1 or
 -- "#rrggbb" shines through. The file is written beside the target and renamed: after an error the old one is untouched. sync=true: on the disk at
 -- return. "-" is standard output. Waits for the pixels.
+-- @example
+-- local path = os.tmpname() .. ".png"
+-- gpu.mat(40, 30, "u8x3", {fill = {1, 2, 3}}):save(path)
+-- print((gpu.load(path)))                          --> image 40x30 rgb24
+-- os.remove(path)
 function public.save(obj, path, opts)
     return save("gpu.save", obj, path, opts)
 end

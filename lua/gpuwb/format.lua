@@ -12,6 +12,7 @@ local layouts = {[0] = "interleaved", "planar", "semiplanar", "packed422", "word
 local max_size = 2147483647
 
 local methods = {}
+format.methods = methods
 local meta = {__index = methods, __name = "pixel format"}
 
 local function own(op, f)

@@ -13,8 +13,17 @@ local max_size = 2147483647
 local tags = format.tags
 local image_size = ffi.sizeof("gwb_image")
 
--- An image is a table: format, width, height, planes (a list of mats), depth, and the tags matrix, range, siting, transfer, primaries (nil: unknown).
--- The tags and planes may be assigned; every use looks at all of it again.
+--- Fields of an image, which is a table: planes and tags may be assigned, every use looks at all of it again.
+-- @field format string name of the pixel format: "yuv420p"
+-- @field width integer pixels
+-- @field height integer rows
+-- @field planes gpuwb.mat[] the planes, from 1
+-- @field depth integer bits of a component
+-- @field matrix string? "bt601", "bt709", "bt2020nc" …; nil: unknown, as the following
+-- @field range string? "limited" or "full"
+-- @field siting string? "left", "center" or "topleft": where chroma samples lie
+-- @field transfer string? "srgb", "bt709", "pq", "hlg", "linear" …
+-- @field primaries string? "bt709", "bt2020" …
 local methods = {}
 local meta = {__index = methods, __name = "image"}
 image.methods = methods     -- other modules hang theirs here
@@ -119,6 +128,9 @@ local function checked(op, img)
 end
 
 --- gpu.image(format, width, height [, {matrix=, range=, siting=, transfer=, primaries=, device=, stream=}]) -> a new image, its memory not cleared.
+-- @example
+-- local img = gpu.image("yuv420p", 5, 3, {matrix = "bt709", range = "limited"})
+-- print(img, #img.planes, img.planes[2].width)     --> image 5x3 yuv420p bt709 limited  3  3
 function image.public.image(name, width, height, opts)
     local op = "gpu.image"
     local f = format.find(op, name)
@@ -231,6 +243,11 @@ local meaning = {"matrix", "range", "siting"}
 -- falls. demosaic: "malvar" (default) or "bilinear", from bayer_ formats. color: "convert" where transfer or primaries (in to=) are other than the
 -- image's, with tonemap: "bt2390" (default), "reinhard", "hable" or "none" from pq or hlg to SDR, of a source whose brightest light is peak
 -- (cd/m2, default 1000); "keep" only changes the tags. out: an image to write to, whose tags count as to=.
+-- @example
+-- local red = gpu.image("rgb24", 2, 2)
+-- red.planes[1]:fill {255, 0, 0}
+-- local yuv = red:convert("yuv444p", {matrix = "bt601", range = "limited"})
+-- print(yuv.planes[1]:at(0, 0), yuv.planes[2]:at(0, 0), yuv.planes[3]:at(0, 0))     --> 81  90  240
 function methods:convert(name, opts)
     return image.convert(self, name, opts, 0)
 end

@@ -17,7 +17,14 @@ local map = require "gpuwb.map"
 require "gpuwb.graph"       -- s:capture
 local exchange = require "gpuwb.exchange"
 local ipc = require "gpuwb.ipc"
+local batch = require "gpuwb.batch"
+local trace = require "gpuwb.trace"
+local measure = require "gpuwb.measure"
+local live = require "gpuwb.live"
+local help = require "gpuwb.help"
+local show = require "gpuwb.show"
 
+--- gpu.version: gpuwb's version, as "0.1.0".
 local gpu = {
     version = ffi.string(C.gwb_version()),
 
@@ -32,7 +39,7 @@ local gpu = {
 }
 
 for _, part in ipairs {format.public, image.public, files.public, many.public, video.public, pipe.public, kernel.public, map.public, exchange.public,
-                       ipc.public} do
+                       ipc.public, batch.public, trace.public, measure.public, live.public, help.public, show.public} do
     for name, fn in pairs(part) do
         gpu[name] = fn
     end

@@ -18,10 +18,13 @@ local ffi = require "ffi"
 local core = require "gpuwb.core"
 local check = require "gpuwb.check"
 local types = require "gpuwb.types"
+local live = require "gpuwb.live"
 local device = require "gpuwb.device"
 local mat = require "gpuwb.mat"
 local streams = require "gpuwb.stream"
 local C = require("gpuwb.cdef").C
+
+local new_mat, new_event = live.scoped(core.mat.new), live.scoped(core.event.new)
 
 local ipc = {public = {}}
 
@@ -85,7 +88,7 @@ function ipc.public.from_ipc(handle, opts)
         handle = check_handle(op, handle)
     end
     device.collect_due()
-    local m = core.mat.new()
+    local m = new_mat()
     check.status(C.gwb_mat_ipc_open(m, handle), op)
     return m
 end
@@ -101,7 +104,7 @@ end
 function ipc.public.event_from_ipc(handle)
     local op = "gpu.event_from_ipc"
     handle = check_handle(op, handle)
-    local e = core.event.new()
+    local e = new_event()
     check.status(C.gwb_event_ipc_open(e, handle), op)
     return e
 end

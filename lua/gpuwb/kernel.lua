@@ -379,6 +379,7 @@ local function_meta = {
 -- What each kernel object hides from its fields.
 local hidden = setmetatable({}, {__mode = "k"})
 local methods = {}
+kernel.methods = methods
 
 local kernel_meta = {
     __name = "kernel",

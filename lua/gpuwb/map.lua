@@ -241,6 +241,9 @@ local reductions = {
 --- gpu.reduce(m, what [, {stream=}]) -> a number for each channel. what: "sum", "mean", "min", "max", "norm1" (sum of magnitudes), "norm2" (root of the
 -- sum of squares), "nonzero" (how many). Summed in double, in an order that depends on the size alone: every device gives the same bits. A NaN makes the
 -- result one. Waits. Mean, min and max of no pixels are an error.
+-- @example
+-- local m = gpu.mat(2, 2, "f32"):upload {1, 2, 3, 4}
+-- print(gpu.reduce(m, "sum"), gpu.reduce(m, "mean"), gpu.reduce(m, "max"))     --> 10  2.5  4
 function map.reduce(m, what, opts)
     local op = "gpu.reduce"
     local p = ffi.cast(mat_pointer, check.mat(op, "m", m))

@@ -6,6 +6,7 @@ local core = require "gpuwb.core"
 local check = require "gpuwb.check"
 local types = require "gpuwb.types"
 local device = require "gpuwb.device"
+local live_objects = require "gpuwb.live"
 local C = require("gpuwb.cdef").C
 
 local mat = {}
@@ -14,7 +15,7 @@ mat.methods = methods   -- other modules hang theirs here
 
 local mat_pointer = ffi.typeof("gwb_mat *")
 local const_bytes = ffi.typeof("const uint8_t *")
-local new_mat = core.mat.new
+local new_mat = live_objects.scoped(core.mat.new)
 local cast, tonumber, type = ffi.cast, tonumber, type
 local max_size = 2147483647
 
@@ -37,6 +38,9 @@ end
 -- width, height: pixels, 0..2147483647. type: "u8", "u8x3", "8UC3", "float32" … packed: rows without gaps; align: step is a multiple of that many
 -- bytes (a power of two); fill: a number or a list, one a channel, else the memory is not cleared; shared: other processes can open it
 -- (m:ipc_handle()). Errors: BAD_ARGUMENT, OUT_OF_MEMORY, NO_DEVICE.
+-- @example
+-- local m = gpu.mat(3, 2, "u8x3", {fill = {10, 20, 30}})
+-- print(m.width, m.height, m.type, m:at(2, 1))     --> 3  2  u8x3  10  20  30
 function mat.create(width, height, kind, opts)
     local op = "gpu.mat"
     check.integer(op, "width", width, 0, max_size)
@@ -84,6 +88,11 @@ end
 --- gpu.wrap{ptr=, width=, height=, type=, step=, owner=, stream=, readonly=, device=} -> mat over memory of another library.
 -- ptr: cdata pointer to row 0; step: bytes (default: tight rows); owner: any value, kept alive as long as the memory is used; stream: the stream on
 -- which the memory is used so far: operations on other streams wait for it. The device that the pointer belongs to is asked of the driver.
+-- @example
+-- local ffi = require "ffi"
+-- local theirs = ffi.new("uint8_t[12]", {1, 2, 3, 0, 4, 5, 6, 0, 7, 8, 9, 0})
+-- local m = gpu.wrap {ptr = theirs, width = 3, height = 3, type = "u8", step = 4}
+-- print(m:at(0, 2), m.device, m:is_contiguous())   --> 7  host  false
 function mat.wrap(opts)
     local op = "gpu.wrap"
     opts = check.options(op, opts or {}, {"ptr", "width", "height", "type", "step", "owner", "stream", "readonly", "device"})
@@ -125,6 +134,23 @@ end
 
 -- ---- fields
 
+--- Fields of a mat, which cannot be assigned. Reading one never waits.
+-- @field width integer pixels
+-- @field height integer rows
+-- @field channels integer 1 to 4, interleaved
+-- @field dtype string element type of a channel: "u8"
+-- @field type string element type and channels: "u8x3"
+-- @field elem_size integer bytes of a pixel, all its channels
+-- @field step integer bytes from one row to the next
+-- @field bytes integer bytes of the pixels, without the gaps between rows
+-- @field data ffi.cdata* void * to the first pixel, in the device's memory; nil where there is no pixel
+-- @field device string "host", "cuda:0"
+-- @field readonly boolean no operation may write through it
+-- @field pinned boolean page-locked host memory
+-- @field shape integer[] NumPy's: {height, width[, channels]}
+-- @field strides integer[] NumPy's, bytes
+-- @field nbytes integer NumPy's name of bytes
+-- @field itemsize integer NumPy's: bytes of one channel
 local fields = {}
 
 function fields.width(p) return p.width end
@@ -145,7 +171,7 @@ end
 function fields.device(p) return device.name(p.device) end
 function fields.readonly(p) return bit.band(p.flags, C.GWB_MAT_READONLY) ~= 0 end
 function fields.pinned(p) return bit.band(p.flags, C.GWB_MAT_PINNED) ~= 0 end
-fields.rows, fields.nbytes = nil, fields.bytes
+fields.nbytes = fields.bytes
 function fields.itemsize(p) return p.elem_size / p.channels end
 function fields.shape(p)
     return p.channels > 1 and {p.height, p.width, p.channels} or {p.height, p.width}
@@ -224,6 +250,10 @@ local function coordinate(op, name, v)
 end
 
 --- m:roi(x, y, width, height) -> view of that region in pixels: the same memory and step; the memory lives as long as the view.
+-- @example
+-- local m = gpu.mat(8, 8, "u8", {fill = 0})
+-- m:roi(2, 3, 4, 1):fill(9)
+-- print(m:at(2, 3), m:at(6, 3), gpu.reduce(m, "sum"))     --> 9  0  36
 function methods:roi(x, y, width, height)
     local op = "mat:roi"
     live(op, self)
@@ -295,12 +325,12 @@ function methods:slice(offset, width, height, kind, step)
     return m
 end
 
---- m:is_contiguous() -> true where rows have no gap. m:is_view() -> true where m shows a part of another mat's memory.
+--- m:is_contiguous(), m:is_continuous() -> true where rows have no gap. m:is_view() -> true where m shows a part of another mat's memory.
 function methods:is_contiguous()
     live("mat:is_contiguous", self)
     return C.gwb_mat_contiguous(self) == 1
 end
-methods.is_continuous = methods.is_contiguous
+methods.is_continuous = methods.is_contiguous     -- OpenCV's name
 
 function methods:is_view()
     return bit.band(live("mat:is_view", self).flags, C.GWB_MAT_VIEW) ~= 0
@@ -571,6 +601,9 @@ local rounds = {nearest = 0, zero = 1, down = 2, up = 3}
 
 --- m:cast(type [, {scale=, offset=, round=, out=, stream=}]) -> mat of that element type: value * scale + offset, in double, saturating.
 -- round: "nearest" (ties to even, the default), "zero", "down", "up", for integer results. NaN becomes 0 there. Channels stay.
+-- @example
+-- local m = gpu.mat(4, 1, "f32"):upload {-1, 0.5, 1.5, 300}
+-- print(table.concat(m:cast("u8"):totable()[1], " "))     --> 0 0 2 255
 function methods:cast(kind, opts)
     local op = "mat:cast"
     local p = live(op, self)

@@ -14,6 +14,7 @@ local pipe = {public = {}}
 local max_size = 2147483647
 local tags = format.tags
 local methods = {}
+pipe.methods = methods
 local meta = {__index = methods, __name = "pipeline"}
 local hidden = setmetatable({}, {__mode = "k"})     -- pipe -> {steps =, handle =}
 
@@ -47,6 +48,12 @@ end
 
 --- gpu.pipe() -> an empty pipeline. Its methods are the stages (gpu.pipe_stages()); each gives a new pipeline and leaves the old one as it is.
 -- Nothing runs before p(src) or p:batch(list).
+-- @example
+-- local p = gpu.pipe():resize(4, 4):mul(2):to("nchw", "f32")
+-- local img = gpu.image("rgb24", 8, 8)
+-- img.planes[1]:fill {1, 2, 3}
+-- local out = p(img)
+-- print(out.width, out.height, out:at(0, 0), out:at(0, 4), out:at(0, 8))     --> 4  12  2  4  6
 function pipe.public.pipe()
     return new({})
 end
@@ -62,6 +69,19 @@ function pipe.public.pipe_stages()
         list[i] = {name = row.name, kind = row.kind, params = params, text = row.text}
     end
     return list
+end
+
+-- The mats that a pipeline holds, one list a stage; nil for what is no pipeline.
+function pipe.operands(v)
+    local s = hidden[v]
+    if not s then
+        return nil
+    end
+    local lists = {}
+    for i, step in ipairs(s.steps) do
+        lists[i] = step.keep
+    end
+    return lists
 end
 
 -- ---- running

@@ -144,8 +144,10 @@ function render(value, state, depth)
     return safe_tostring(value)
 end
 
+local repr = {keywords = KEYWORDS}
+
 -- All arguments: in one line where they have one each.
-return function(...)
+function repr.text(...)
     local texts, separator = {}, "\t"
     for i = 1, select("#", ...) do
         texts[i] = render(select(i, ...), { left = MAX_VALUES, path = {} }, 0)
@@ -153,3 +155,5 @@ return function(...)
     end
     return concat(texts, separator)
 end
+
+return repr

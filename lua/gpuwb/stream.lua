@@ -4,25 +4,31 @@ local ffi = require "ffi"
 local core = require "gpuwb.core"
 local check = require "gpuwb.check"
 local device = require "gpuwb.device"
+local live = require "gpuwb.live"
 local C = require("gpuwb.cdef").C
 
 local stream = {}
 local stream_methods, event_methods = {}, {}
 stream.methods, stream.event_methods = stream_methods, event_methods     -- other modules hang theirs here
 
+local new_stream, new_event = live.scoped(core.stream.new), live.scoped(core.event.new)
 local stream_pointer, event_pointer = ffi.typeof("gwb_stream *"), ffi.typeof("gwb_event *")
 
 -- ---- making
 
 --- gpu.stream([{priority=, blocking=, device=}]) -> stream of the current device, owned by the script.
 -- priority: lower runs first, 0 the default (cuda clamps it to what the device has). blocking=false: does not wait for CUDA's legacy default stream.
+-- @example
+-- local s, m = gpu.stream(), gpu.mat(4, 4, "u8")
+-- m:fill(5, {stream = s})                          -- does not wait; what reads m does
+-- print(m:at(0, 0))                                --> 5
 function stream.create(opts)
     local op = "gpu.stream"
     opts = check.options(op, opts, {"priority", "blocking", "device"})
     local p = ffi.new("gwb_stream_params")
     p.priority = opts.priority and check.integer(op, "priority", opts.priority, -1000, 1000) or 0
     p.nonblocking = opts.blocking ~= nil and not check.boolean(op, "blocking", opts.blocking) and 1 or 0
-    local s = core.stream.new()
+    local s = new_stream()
     check.status(C.gwb_stream_create(s, device.position(op, opts.device), p), op)
     return s
 end
@@ -42,7 +48,7 @@ function stream.wrap(ptr, opts)
     end
     local p = ffi.new("gwb_stream_params")
     p.handle, p.foreign = handle, 1
-    local s = core.stream.new()
+    local s = new_stream()
     check.status(C.gwb_stream_create(s, device.position(op, opts.device), p), op)
     owners[s] = opts.owner
     return s
@@ -51,7 +57,7 @@ end
 --- gpu.default_stream([device]) -> the stream of operations that name none.
 function stream.default(name)
     local op = "gpu.default_stream"
-    local s = core.stream.new()
+    local s = new_stream()
     check.status(C.gwb_stream_default(s, device.position(op, name)), op)
     return s
 end
@@ -63,7 +69,7 @@ function stream.event(opts)
     opts = check.options(op, opts, {"timing", "shared", "device"})
     local shared = check.boolean(op, "shared", opts.shared)
     local timing = opts.timing == nil and not shared or check.boolean(op, "timing", opts.timing)
-    local e = core.event.new()
+    local e = new_event()
     if shared then
         if timing then
             check.fail("BAD_ARGUMENT", op, "a shared event keeps no time; leave timing out")
@@ -86,6 +92,14 @@ function stream.elapsed(e1, e2)
     check.status(C.gwb_event_elapsed(e1, e2, ms), op)
     return ms[0]
 end
+
+--- Fields of a stream, which cannot be assigned.
+-- @field handle ffi.cdata* void *: the CUstream; on the host device an opaque pointer
+-- @field device string "host", "cuda:0"
+
+--- Fields of an event, which cannot be assigned.
+-- @field handle ffi.cdata* void *: the CUevent; nil before it is first recorded
+-- @field device string "cuda:0"; nil before it is first recorded
 
 -- ---- methods
 

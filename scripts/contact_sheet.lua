@@ -1,0 +1,34 @@
+-- SPDX-License-Identifier: MIT
+-- Many pictures on one sheet, each with its name: a batch of one pipeline, however different their sizes are.
+-- Usage: gpuwb scripts/contact_sheet.lua OUT.png PICTURE ...
+local gpu = require "gpuwb"
+local letters = require "gpuwb.letters"
+
+local out, paths = arg[1], {unpack(arg, 2)}
+if not paths[1] then
+    io.stderr:write("usage: gpuwb scripts/contact_sheet.lua OUT.png PICTURE ...\n")
+    os.exit(1)
+end
+local W, H, GAP, LINE = 240, 180, 12, 14
+local columns = math.min(#paths, math.ceil(math.sqrt(#paths * 1.3)))
+local rows = math.ceil(#paths / columns)
+local sheet = gpu.mat(columns * (W + GAP) + GAP, rows * (H + LINE + GAP) + GAP, "u8x3", {device = "host", fill = 32})
+
+local fit = gpu.pipe():letterbox(W, H, {value = 56})
+local bar = gpu.progress(#paths, "contact sheet")
+for i, path in ipairs(paths) do
+    local ok, why = pcall(gpu.scope, function()
+        local img = gpu.load(path)
+        local yuv = gpu.format(img.format).model == "yuv"
+        img = img:convert("rgb24", {from = yuv and {matrix = img.matrix or "bt601", range = img.range or "limited"} or nil})
+        local x, y = GAP + (i - 1) % columns * (W + GAP), GAP + math.floor((i - 1) / columns) * (H + LINE + GAP)
+        gpu.copy(sheet:roi(x, y, W, H), fit(img).planes[1])
+        letters.draw(sheet, x, y + H + 4, path:match("[^/]+$"):sub(1, W / letters.width), 1, {220, 220, 220})
+    end)
+    if not ok then
+        io.stderr:write(tostring(why), "\n")
+    end
+    bar:step()
+end
+sheet:save(out)
+print(("%d pictures in %s"):format(#paths, out))

@@ -1,0 +1,166 @@
+-- SPDX-License-Identifier: MIT
+-- The reference texts: none is missing, none speaks of what is not there, and their examples give what they say.
+local gpu = require "gpuwb"
+local help = require "gpuwb.help"
+local helper = require "tests.helper"
+local command = require "tests.command_helper"
+local raises = helper.raises
+
+describe("the reference", function()
+    it("has a text for each public name", function()
+        local _, known = help.entries()
+        for name in pairs(gpu) do
+            assert.truthy(known["gpu." .. name], "no text for gpu." .. name)
+        end
+        for kind, methods in pairs(help.methods()) do
+            for name in pairs(methods) do
+                assert.truthy(known[kind .. ":" .. name], ("no text for %s:%s"):format(kind, name))
+            end
+        end
+    end)
+
+    it("has a name for each text", function()
+        local all, known = help.entries()
+        local methods = help.methods()
+        for name in pairs(known) do
+            local before, rest = name:match("^(%a+)[.:](.*)$")
+            local there = before == "gpu" and gpu[rest] or before ~= "gpu" and methods[before][rest] or name == "pipe:__call"
+            assert.truthy(there, "a text for " .. name .. ", which is not there")
+        end
+        for _, entry in ipairs(all) do
+            assert.truthy(#table.concat(entry.text) > 15, "hardly a text: " .. table.concat(entry.text))
+        end
+    end)
+
+    it("has texts for the fields of mats and images", function()
+        local listed = {}
+        for _, entry in ipairs((help.entries())) do
+            if entry.kind then
+                listed[entry.kind] = {}
+                for _, f in ipairs(entry.fields) do
+                    listed[entry.kind][f.name] = true
+                end
+            end
+        end
+        for name in pairs(require("gpuwb.mat").fields) do
+            assert.truthy(listed.mat[name], "no text for the field " .. name)
+            listed.mat[name] = nil
+        end
+        assert.same({}, listed.mat)
+        local img = gpu.image("yuv420p", 2, 2, {matrix = "bt709", range = "full", siting = "left", transfer = "srgb", primaries = "bt709"})
+        for name in pairs(img) do
+            assert.truthy(listed.image[name], "no text for the field " .. name)
+            listed.image[name] = nil
+        end
+        assert.same({}, listed.image)
+        assert.truthy(listed.stream.handle and listed.event.device and listed["progress bar"].done)
+    end)
+
+    -- Runs an example; print's texts, a line each, are what "-->" says.
+    local function run(entry)
+        local wanted, got = {}, {}
+        for _, line in ipairs(entry.example) do
+            wanted[#wanted + 1] = line:match("%-%->%s*(.-)%s*$")
+        end
+        local chunk = assert(loadstring(table.concat(entry.example, "\n"), "=example of " .. entry.names[1]))
+        local env = setmetatable({gpu = gpu, print = function(...)
+            local texts = {}
+            for i = 1, select("#", ...) do
+                texts[i] = tostring((select(i, ...)))
+            end
+            got[#got + 1] = table.concat(texts, "  ")
+        end}, {__index = _G})
+        setfenv(chunk, env)()
+        assert.same(wanted, got)
+    end
+
+    helper.each_device(function()
+        it("has examples that give what they say", function()
+            local count = 0
+            for _, entry in ipairs((help.entries())) do
+                if entry.example then
+                    run(entry)
+                    count = count + 1
+                end
+            end
+            assert.truthy(count >= 8)
+        end)
+    end)
+end)
+
+describe("gpu.help", function()
+    it("finds a name in any spelling", function()
+        for _, name in ipairs {"mat:roi", "m:roi", "roi", " roi() ", "mat.roi"} do
+            assert.truthy(tostring(gpu.help(name)):find("^m:roi%(x, y, width, height%)"), name)
+        end
+        assert.truthy(tostring(gpu.help("gpu.mat")):find("^gpu%.mat%(width"))
+        assert.truthy(tostring(gpu.help("mat")):find("elem_size"))
+        assert.truthy(tostring(gpu.help(gpu.copy2d)):find("^gpu%.copy2d{"))
+        assert.truthy(tostring(gpu.help(require("gpuwb.image").methods.convert)):find("^i:convert"))
+        assert.truthy(tostring(gpu.help("step")):find("bytes from one row to the next"))
+        local several = tostring(gpu.help("close"))
+        assert.truthy(several:find("m:close", 1, true) and several:find("k:close", 1, true) and several:find("s:close(), e:close()", 1, true))
+    end)
+
+    it("tells of stages with their parameters", function()
+        local text = tostring(gpu.help("resize")):gsub("%s+", " ")
+        assert.truthy(text:find("p:resize(width, height [, filter, antialias])", 1, true))
+        assert.truthy(text:find("filter: nearest, bilinear, .* %(default bilinear%)"))
+        assert.equal(text, (tostring(gpu.help("image:resize")):gsub("%s+", " ")))
+    end)
+
+    it("lists all names without one, and says what is near", function()
+        local text = tostring(gpu.help())
+        for _, word in ipairs {"explain_copy", "record_stream", "letterbox", "linearize"} do
+            assert.truthy(text:find("%f[%w_]" .. word .. "%f[^%w_]"), word)
+        end
+        raises("BAD_ARGUMENT", {"gpu.help", "rezise", "resize"}, gpu.help, "rezise")
+        raises("BAD_ARGUMENT", "lists all names", gpu.help, "zzz")
+        raises("BAD_ARGUMENT", "no text", gpu.help, print)
+        raises("BAD_ARGUMENT", "what", gpu.help, 5)
+        raises("BAD_ARGUMENT", "no text", gpu.help, "")
+    end)
+
+    it("has sources", function()
+        local text, where = help.source(gpu.shard)
+        assert.truthy(text:find("^%-%-%- gpu%.shard%(list") and text:find("end$") and text:find("check.options", 1, true))
+        assert.truthy(where:find("^lua/gpuwb/batch.lua:%d+$"))
+        assert.truthy(select(2, help.source(print)):find("written in C"))
+        assert.truthy(help.source(raises):find("^%-%- Runs fn, which must raise"))
+        assert.truthy(select(2, help.source(loadstring("return 1", "=nowhere"))):find("not at hand"))
+    end)
+end)
+
+describe("scripts/docs.lua", function()
+    local folder
+    setup(function() folder = command.folder() end)
+    teardown(function() command.remove(folder) end)
+
+    it("writes the page and the file for editors, with all names", function()
+        local result = command.run({"scripts/docs.lua", folder})
+        assert.same({"", 0}, {result.err, result.status})
+        local page, meta = command.read(folder .. "/reference.html"), command.read(folder .. "/meta/gpuwb.lua")
+        for name in pairs((select(2, help.entries()))) do
+            assert.truthy(page:find('id="' .. name .. '"', 1, true), name .. " is not in the page")
+            if name ~= "pipe:__call" and name ~= "gpu.version" then
+                assert.truthy(meta:find("\nfunction " .. name .. "(", 1, true), name .. " is not in the file for editors")
+            end
+        end
+        assert.truthy(meta:find("%-%-%-@param opts%? {packed%?: any,[^\n]* stream%?: gpuwb%.stream[^\n]*}\n%-%-%-@return gpuwb%.mat\n"
+            .. "function gpu%.mat%(width, height, type, opts%) end"))
+        assert.truthy(loadstring(meta))
+        local count = 0
+        for jpg, text in page:gmatch('<img src="data:image/jpeg;base64,([%w+/=]+)" alt=""><figcaption><code>([^<]*)') do
+            local img = gpu.decode(require("tests.base64")(jpg))
+            assert.truthy(img.width > 0, text)
+            count = count + 1
+        end
+        assert.truthy(count > 15)
+        local luacheck = command.find "luacheck"
+        if luacheck then
+            local out = command.shell(command.quote(luacheck) .. " --no-color -q --std luajit --globals gpu --no-unused --no-redefined --no-max-line-length "
+                .. command.quote(folder .. "/meta/gpuwb.lua"))
+            assert.truthy(out.out:find("0 warnings / 0 errors", 1, true), out.out)
+        end
+    end)
+end)
