@@ -32,7 +32,8 @@ describe("hot loops", function()
                 end
             ]]):format(body))
             assert(out:find("%[TRACE +%d+ [^\n]*loop%]"), what .. ": no loop was compiled\n" .. out)
-            assert(not out:find("stitch"), what .. ": a C function interrupts the loop\n" .. out)
+            -- of the script's own trace: making the two mats may look hot by chance, since counters are shared by what hashes alike
+            assert(not out:find("lua_[%w]+:%d+ stitch"), what .. ": a C function interrupts the loop\n" .. out)
         end
     end)
 
