@@ -237,7 +237,7 @@ describe("on the terminal", function()
             return command.shell(("env -u TMUX %s -f /dev/null -S %s %s"):format(tmux, socket, words))
         end
         local script = command.write(folder .. "/show.lua", "gpu.mat(4, 4, 'u8x3', {fill = {10, 200, 30}}):show() print 'shown' io.read()")
-        run(("new-session -d -x 60 -y 20 env -u GPUWB_SHOW -u DISPLAY %s %s"):format(command.quote(command.gpuwb), script))
+        run(("-u new-session -d -x 60 -y 20 env -u GPUWB_SHOW -u DISPLAY %s %s"):format(command.quote(command.gpuwb), script))
         local text = ""
         for _ = 1, 50 do
             text = run("capture-pane -e -p").out

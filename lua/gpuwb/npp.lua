@@ -225,32 +225,46 @@ end
 
 local weights = {bt601 = {0.299, 0.114}, bt709 = {0.2126, 0.0722}, bt2020nc = {0.2627, 0.0593}, smpte240m = {0.212, 0.087}, fcc = {0.30, 0.11}}
 
--- Rows {y, u, v, constant} that make R, G and B of Y, U and V in bytes; or the other way.
-local function twist_to_rgb(matrix, range)
+-- Rows that make R, G and B of Y, U and V in bytes, black and no colour being zero; or the other way.
+local function rows_to_rgb(matrix, range)
     local kr, kb = unpack(weights[matrix])
-    local kg = 1 - kr - kb
-    local full = range == "full"
-    local y, c, offset = full and 1 or 255 / 219, full and 1 or 255 / 224, full and 0 or 16
-    local rows = {{y, 0, 2 * (1 - kr) * c}, {y, -2 * (1 - kb) * kb / kg * c, -2 * (1 - kr) * kr / kg * c}, {y, 2 * (1 - kb) * c, 0}}
-    for _, row in ipairs(rows) do
-        row[4] = -row[1] * offset - (row[2] + row[3]) * 128
+    local kg, y, c = 1 - kr - kb, range == "full" and 1 or 255 / 219, range == "full" and 1 or 255 / 224
+    return {{y, 0, 2 * (1 - kr) * c}, {y, -2 * (1 - kb) * kb / kg * c, -2 * (1 - kr) * kr / kg * c}, {y, 2 * (1 - kb) * c, 0}}
+end
+
+local function rows_to_yuv(matrix, range)
+    local kr, kb = unpack(weights[matrix])
+    local kg, y, c = 1 - kr - kb, range == "full" and 1 or 219 / 255, range == "full" and 1 or 224 / 255
+    return {{kr * y, kg * y, kb * y}, {-kr / (2 * (1 - kb)) * c, -kg / (2 * (1 - kb)) * c, c / 2}, {c / 2, -kg / (2 * (1 - kr)) * c, -kb / (2 * (1 - kr)) * c}}
+end
+
+-- The product of rows and a column.
+local function product(rows, column)
+    local out = {}
+    for i, row in ipairs(rows) do
+        out[i] = row[1] * column[1] + row[2] * column[2] + row[3] * column[3]
     end
-    return rows
+    return out
 end
 
-local function twist_to_yuv(matrix, range)
-    local kr, kb = unpack(weights[matrix])
-    local kg = 1 - kr - kb
-    local full = range == "full"
-    local y, c = full and 1 or 219 / 255, full and 1 or 224 / 255
-    return {
-        {kr * y, kg * y, kb * y, full and 0 or 16},
-        {-kr / (2 * (1 - kb)) * c, -kg / (2 * (1 - kb)) * c, c / 2, 128},
-        {c / 2, -kg / (2 * (1 - kr)) * c, -kb / (2 * (1 - kr)) * c, 128},
-    }
+-- NPP's colour twist: three rows of three factors and a constant, which some releases add to the product and others to the numbers before it.
+local function twist_of(from, matrix, range, behind)
+    local zero = {range == "full" and 0 or 16, 128, 128}
+    local rows, constants
+    if from == "rgb24" then
+        rows, constants = rows_to_yuv(matrix, range), behind and zero or product(rows_to_rgb(matrix, range), zero)
+    else
+        rows, constants = rows_to_rgb(matrix, range), {-zero[1], -zero[2], -zero[3]}
+        constants = behind and product(rows, constants) or constants
+    end
+    local twist = ffi.new("float[12]")
+    for i = 0, 2 do
+        twist[4 * i], twist[4 * i + 1], twist[4 * i + 2], twist[4 * i + 3] = rows[i + 1][1], rows[i + 1][2], rows[i + 1][3], constants[i + 1]
+    end
+    return twist
 end
 
--- The function that NPP has for a conversion, or a colour twist, whose constants mean this since NPP 13. Returns its name, and the twist.
+-- The function that NPP has for a conversion, and whether that is a colour twist.
 local function conversion(op, from, to, matrix, range)
     local order = (to == "bgr24" or from == "bgr24") and "BGR" or "RGB"
     local known = {
@@ -264,20 +278,16 @@ local function conversion(op, from, to, matrix, range)
     name = name and name:format(order)
     local lib = open(op, "icc")
     if name and pcall(function() return lib[name] end) then
-        return name
-    end
-    if order == "BGR" or not weights[matrix] or open(op, "c").nppGetLibVersion().major < 13 then
-        check.fail("UNSUPPORTED", op, "NPP %s has no function from %s to %s for %s %s; image:convert does it", npp.version(), from, to, matrix, range)
+        return name, false
     end
     local twists = {
         nv12 = "nppiNV12ToRGB_8u_ColorTwist32f_P2C3R_Ctx", yuv420p = "nppiYUV420ToRGB_8u_ColorTwist32f_P3C3R_Ctx",
         rgb24 = to == "nv12" and "nppiRGBToNV12_8u_ColorTwist32f_C3P2R_Ctx" or "nppiRGBToYUV420_8u_ColorTwist32f_C3P3R_Ctx",
     }
-    local twist, rows = ffi.new("float[12]"), (from == "rgb24" and twist_to_yuv or twist_to_rgb)(matrix, range)
-    for i = 0, 11 do
-        twist[i] = rows[math.floor(i / 4) + 1][i % 4 + 1]
+    if order == "BGR" or not weights[matrix] or not pcall(function() return lib[twists[from]] end) then
+        check.fail("UNSUPPORTED", op, "NPP %s has no function from %s to %s for %s %s; image:convert does it", npp.version(), from, to, matrix, range)
     end
-    return twists[from], twist
+    return twists[from], true
 end
 
 local conversions = {nv12 = {rgb24 = true, bgr24 = true, yuv420p = true}, yuv420p = {rgb24 = true, bgr24 = true, nv12 = true},
@@ -289,6 +299,35 @@ local function pointers(kind, planes)
         list[i - 1], steps[i - 1] = pointer(m), m.step
     end
     return list, steps
+end
+
+local function run_twist(op, symbol, from, src_planes, dst_planes, stream, twist)
+    local src, src_steps = pointers("const uint8_t *", src_planes)
+    local dst, dst_steps = pointers("uint8_t *", dst_planes)
+    local whole = from == "rgb24" and src_planes[1] or dst_planes[1]
+    local size = new_size(whole.width, whole.height)
+    call(op, "icc", symbol, src_planes, dst_planes, stream, function(context)
+        if from == "rgb24" then
+            return src[0], src_steps[0], dst, dst_steps, size, twist, context
+        end
+        return src, src_steps, dst[0], dst_steps[0], size, twist, context
+    end)
+end
+
+local adds_behind = {}      -- by function
+
+-- Asks a colour twist what its constants mean: with no factors they either are the result or count for nothing.
+local function is_added_behind(op, symbol, from, to, position)
+    if adds_behind[symbol] == nil then
+        local function planes(name)
+            return image.new(op, format.find(op, name), position, 2, 2, ffi.new("gwb_image")).planes
+        end
+        local src, dst = planes(from), planes(to)
+        for _, m in ipairs(src) do m:fill(1) end
+        run_twist(op, symbol, from, src, dst, nil, ffi.new("float[12]", {0, 0, 0, 77, 0, 0, 0, 77, 0, 0, 0, 77}))
+        adds_behind[symbol] = dst[1]:at(0, 0) == 77
+    end
+    return adds_behind[symbol]
 end
 
 --- npp.convert(img, format [, {matrix=, range=, out=, stream=}]) -> image. nv12 and yuv420p to rgb24 and bgr24, rgb24 to nv12 and yuv420p, bgr24 to
@@ -338,23 +377,22 @@ function npp.convert(img, name, opts)
     local symbol, twist
     if rgb then
         symbol, twist = conversion(op, from, to, matrix, range)
+        if twist then
+            run_twist(op, symbol, from, img.planes, out.planes, stream, twist_of(from, matrix, range, is_added_behind(op, symbol, from, to, position)))
+            return out
+        end
     else
         symbol = from == "nv12" and "nppiNV12ToYUV420_8u_P2P3R_Ctx" or "nppiYCbCr420_8u_P3P2R_Ctx"
     end
     local src, src_steps = pointers("const uint8_t *", img.planes)
     local dst, dst_steps = pointers("uint8_t *", out.planes)
-    if from == "nv12" and not twist and src_steps[0] ~= src_steps[1] then
+    if from == "nv12" and src_steps[0] ~= src_steps[1] then
         check.fail("UNSUPPORTED", op, "%s takes one step for both planes, and they have %d and %d bytes; image:convert takes them", symbol, src_steps[0],
             src_steps[1])
     end
     local size = new_size(img.width, img.height)
     call(op, "icc", symbol, img.planes, out.planes, stream, function(context)
-        if twist then
-            if from == "rgb24" then
-                return src[0], src_steps[0], dst, dst_steps, size, twist, context
-            end
-            return src, src_steps, dst[0], dst_steps[0], size, twist, context
-        elseif symbol == "nppiYCbCr420_8u_P3P2R_Ctx" then
+        if symbol == "nppiYCbCr420_8u_P3P2R_Ctx" then
             return src, src_steps, dst[0], dst_steps[0], dst[1], dst_steps[1], size, context
         elseif from == "nv12" and to == "yuv420p" then
             return src, src_steps[0], dst, dst_steps, size, context

@@ -139,7 +139,7 @@ static void check_exchange(void)
     CHECK(gwb_download(bytes, 0, &copy, NULL) == GWB_OK && bytes[5] == 7);
     CHECK(gwb_memory_get(0, &during) == GWB_OK && during.used > before.used);
     gwb_mat_close(&copy);
-    while (gwb_released_owner())
+    while (gwb_released_owner(0))
         ;
     CHECK(gwb_deleters_due() == 1);
     gwb_run_deleters();
