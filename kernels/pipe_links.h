@@ -24,17 +24,17 @@ typedef struct gwb_quad {
     gwb_px p00, p10, p01, p11;      // first digit x
 } gwb_quad;
 
-// Bytes from a plane's begin to column `bytes` of row y. Hidden from the compiler, which else works the address of each of a pixel's samples out anew.
-GWB_FN int64_t gwb_distance(int step, int y, int bytes)
+// An address in global memory that the compiler takes as it is: else it works out the addresses of all samples of a pixel, and of a column, anew.
+GWB_FN const uint8_t *gwb_fixed(const uint8_t *p)
 {
-    int64_t distance = (int64_t)step * y + bytes;
-    asm("" : "+l"(distance));
-    return distance;
+    asm("" : "+l"(p));
+    __builtin_assume(__isGlobal(p));
+    return p;
 }
 
 // ---- the source's samples, at x and y: the plane, bytes from one sample to the next, bytes before the first; of U16 and U32 bits below and 2^depth - 1
 
-#define GWB_AT(PLANE, PITCH, OFFSET) (g->item->src[PLANE] + gwb_distance(g->item->src_step[PLANE], y, x * PITCH) + OFFSET)
+#define GWB_AT(PLANE, PITCH, OFFSET) (gwb_fixed(gwb_fixed(g->item->src[PLANE] + x * PITCH) + (int64_t)y * g->item->src_step[PLANE]) + OFFSET)
 #define GWB_GET_U8(PLANE, PITCH, OFFSET) gwb_small_float(*GWB_AT(PLANE, PITCH, OFFSET))
 #define GWB_GET_U16(PLANE, PITCH, OFFSET, SHIFT, MASK) gwb_small_float((uint32_t)*(const uint16_t *)GWB_AT(PLANE, PITCH, OFFSET) >> SHIFT & MASK)
 #define GWB_GET_U32(PLANE, PITCH, OFFSET, SHIFT, MASK) gwb_small_float(*(const uint32_t *)GWB_AT(PLANE, PITCH, OFFSET) >> SHIFT & MASK)
