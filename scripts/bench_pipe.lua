@@ -133,7 +133,21 @@ end
 
 -- ---- first use, and the CPU's part of a call
 
--- Microseconds of CPU that a call of the driver's launch takes, of a kernel that does nothing, from here.
+-- Prints and returns the microseconds of CPU that a call of fn takes: the median of runs, the clock's own time taken off.
+local function cpu_row(label, fn)
+    local figures, n = {}, 100
+    for run = 1, 24 do
+        local start = now(2)
+        for _ = 1, n do fn() end
+        figures[run] = (now(2) - start) / n
+        stream:synchronize()
+    end
+    table.sort(figures)
+    row(label, figures[12])
+    return figures[12]
+end
+
+-- The driver's own launch, of a kernel that does nothing, called from here.
 local function launch_alone()
     ffi.cdef [[
     int cuCtxGetCurrent(void **context);
@@ -151,17 +165,30 @@ local function launch_alone()
     check(cu.cuCtxSetCurrent(at[1]))
     check(cu.cuModuleLoadData(at + 2, ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing() { ret; }\n"))
     check(cu.cuModuleGetFunction(at + 3, at[2], "nothing"))
-    local used, calls, fn, handle = 0, 2000, at[3], stream.handle
-    for i = 1, calls + 400 do
-        local start = now(2)
-        cu.cuLaunchKernel(fn, 1, 1, 1, 32, 1, 1, 0, handle, nil, nil)
-        used = used + (i > 400 and now(2) - start or 0)
-        if i % 100 == 0 then stream:synchronize() end
-    end
+    local fn, handle = at[3], stream.handle
+    local us = cpu_row("CPU time of cuLaunchKernel alone", function() cu.cuLaunchKernel(fn, 1, 1, 1, 32, 1, 1, 0, handle, nil, nil) end)
     check(cu.cuCtxSetCurrent(at[0]))
-    row("CPU time of cuLaunchKernel alone, clock included", used / calls)
+    return us
 end
-if cuda then launch_alone() end
+
+do
+    local alone = cuda and launch_alone() or 0
+    local src, p = gpu.mat(64, 64, "u8x3", {fill = 1}), pipe:resize(32, 32, {antialias = false}):to("planar", "f32")
+    local image = gpu.image_from("rgb24", {src})
+    local opts = {out = p(src), stream = stream}
+    row("  of a call of a pipeline, above that", cpu_row("CPU time of a call of a pipeline", function() p(image, opts) end) - alone)
+    local list, crops = {}, {}
+    for i = 1, 64 do list[i], crops[i] = src, {0, 0, 64, 64} end
+    local batch_opts = {stream = stream, crops = crops}
+    batch_opts.out = p:batch(list, batch_opts)
+    cpu_row("CPU time of a call of a batch of 64", function() p:batch(list, batch_opts) end)
+    local function several(s)
+        for _ = 1, 10 do p(image, {out = opts.out, stream = s}) end
+    end
+    cpu_row("CPU time of ten calls", function() several(stream) end)
+    local graph = stream:capture(several)
+    cpu_row("CPU time of a launch of the graph of them", function() graph:launch() end)
+end
 
 if cuda then
     local code = [[
@@ -185,21 +212,6 @@ if cuda then
         print(("%-74s %7.1f ms"):format("first use of a new chain, " .. what, ms or 0 / 0))
     end
     os.execute("rm -rf " .. folder)
-end
-
-do
-    local src, p = gpu.mat(64, 64, "u8x3", {fill = 1}), pipe:resize(32, 32, {antialias = false}):to("planar", "f32")
-    local out = p(src)
-    local image = gpu.image_from("rgb24", {src})
-    local opts = {out = out, stream = stream}
-    local used, calls = 0, 2000
-    for i = 1, calls + 400 do
-        local start = now(2)
-        p(image, opts)
-        used = used + (i > 400 and now(2) - start or 0)
-        if i % 100 == 0 then stream:synchronize() end
-    end
-    row("CPU time of a call, clock included", used / calls)
 end
 
 -- ---- NPP: the same jobs, call by call. Each crop goes through five calls.

@@ -566,16 +566,25 @@ static int run_groups(call *c, bool batch)
     return rc;
 }
 
-// gwb_convert has kernels at hand for what it can do, one picture at a time.
+// gwb_convert has kernels at hand for what it can do, one picture at a time: on cuda that is for one picture, on the host, where a launch costs little, for all.
+static bool takes_convert(const call *c)
+{
+    return c->plan[0]->convert && (c->count == 1 || !gwb_device_peek(c->plan[0]->key.device)->info.cuda);
+}
+
 static int run_convert(const call *c)
 {
-    gwb_image to = c->plan[0]->out.out, from = c->plan[0]->from;
-    to.planes = c->dst->planes;
-    from.planes = c->src->planes;
-    memcpy(to.plane, c->dst->plane, sizeof to.plane);
-    memcpy(from.plane, c->src->plane, sizeof from.plane);
+    int rc = 0;
+    for (int i = 0; i < c->count && rc >= 0; i++) {
+        gwb_image to = c->plan[i]->out.out, from = c->plan[i]->from;
+        to.planes = c->dst[i].planes;
+        from.planes = c->src[i].planes;
+        memcpy(to.plane, c->dst[i].plane, sizeof to.plane);
+        memcpy(from.plane, c->src[i].plane, sizeof from.plane);
+        rc = gwb_convert(&to, &from, NULL, c->stream);
+    }
     launches++;
-    return gwb_convert(&to, &from, NULL, c->stream);
+    return rc;
 }
 
 int gwb_pipe_run(gwb_pipe *pipe, const gwb_image *dst, const gwb_image *src, const int32_t *crops, int count, const gwb_stream *stream)
@@ -601,7 +610,7 @@ int gwb_pipe_run(gwb_pipe *pipe, const gwb_image *dst, const gwb_image *src, con
     if (rc >= 0)
         rc = find_uses(&c);
     if (rc >= 0)
-        rc = c.plan[0]->convert && count == 1 ? run_convert(&c) : run_groups(&c, count > 1);
+        rc = takes_convert(&c) ? run_convert(&c) : run_groups(&c, count > 1);
     gwb_pipe_forget_plans(pipe, GWB_PIPE_PLANS);
     pthread_mutex_unlock(&pipe->lock);
     free(c.plan);
