@@ -128,24 +128,25 @@ static int copy_out(int device, uint8_t *dst, int64_t dst_step, const gwb_side *
     return rc;
 }
 
-// Plain memory is copied from or to while the caller waits.
-static int check_plain(const gwb_stream *s, const char *direction)
+// Plain memory is copied from or to while the caller waits. s: NULL for the default stream of the device.
+static int check_plain(int device, const gwb_stream *s, const char *direction)
 {
-    return s && s->queue->graph ? gwb_fail(GWB_UNSUPPORTED, "a copy %s plain memory cannot be recorded, since it is done when the call returns; use a mat of "
+    const gwb_queue *q = s ? s->queue : gwb_device_peek(device)->default_queue;
+    return q && q->graph ? gwb_fail(GWB_UNSUPPORTED, "a copy %s plain memory cannot be recorded, since it is done when the call returns; use a mat of "
         "gpu.host_mat there", direction) : 0;
 }
 
 // One rectangle between any two memories. Sides without a known allocation are not held, so the call then waits for the copy.
 static int copy_side(const gwb_side *dst, const gwb_side *src, int64_t width, int64_t rows, const gwb_stream *s)
 {
-    if ((!dst->buf && dst->space == GWB_SPACE_PAGEABLE) || (!src->buf && src->space == GWB_SPACE_PAGEABLE)) {
-        const int plain = check_plain(s, src->buf ? "to" : "from");
-        if (plain < 0)
-            return plain;
-    }
     int device = dst->space > 0 ? dst->space : src->space > 0 ? src->space : 0;
     if (s && dst->space > 0 && src->space > 0 && s->device == src->space)
         device = src->space;
+    // a cuda device reaches it through staging memory, also where it is a mat's
+    const bool to = dst->space == GWB_SPACE_PAGEABLE && (device > 0 || !dst->buf), from = src->space == GWB_SPACE_PAGEABLE && (device > 0 || !src->buf);
+    const int plain = to || from ? check_plain(device, s, to ? "to" : "from") : 0;
+    if (plain < 0)
+        return plain;
     if (device > 0 && src->space == GWB_SPACE_PAGEABLE) {
         gwb_lock();
         int rc = src->buf ? gwb_buf_wait(src->buf, false) : 0;
@@ -248,8 +249,8 @@ int gwb_upload(const gwb_mat *dst, const void *src, int64_t step, const gwb_stre
     int rc = gwb_mat_check_writable(dst, "mat");
     if (rc >= 0 && stream)
         rc = gwb_stream_check(stream, "stream");
-    if (rc >= 0)
-        rc = check_plain(stream, "from");
+    if (rc >= 0 && stream)
+        rc = check_plain(dst->device, stream, "from");
     if (rc >= 0)
         rc = check_step(dst, &step, "source");
     if (rc < 0 || gwb_mat_empty(dst))
@@ -261,6 +262,9 @@ int gwb_upload(const gwb_mat *dst, const void *src, int64_t step, const gwb_stre
         copy_rows(to.data, to.step, src, step, gwb_mat_row_bytes(dst), dst->height);
         return 0;
     }
+    rc = check_plain(dst->device, stream, "from");
+    if (rc < 0)
+        return rc;
     return copy_in(dst->device, &to, src, step, gwb_mat_row_bytes(dst), dst->height, stream);
 }
 
@@ -269,8 +273,8 @@ int gwb_download(void *dst, int64_t step, const gwb_mat *src, const gwb_stream *
     int rc = gwb_mat_check(src, "mat");
     if (rc >= 0 && stream)
         rc = gwb_stream_check(stream, "stream");
-    if (rc >= 0)
-        rc = check_plain(stream, "to");
+    if (rc >= 0 && (stream || src->device > 0))
+        rc = check_plain(src->device, stream, "to");
     if (rc >= 0)
         rc = check_step(src, &step, "destination");
     if (rc < 0 || gwb_mat_empty(src))

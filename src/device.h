@@ -103,7 +103,7 @@ typedef struct gwb_device_ops {
     // Host only: enqueues a call on a thread of the queue's own; fn calls nothing of gpuwb. drop(arg), where there is a drop, follows when `arg` is no longer
     // needed, also after a failure: a recorded call is made many times.
     int (*call)(gwb_queue *q, void (*fn)(void *), void *arg, void (*drop)(void *));
-    // Between record_begin and record_end what is enqueued is recorded. record_end gives what was; NULL where it is not wanted.
+    // Between record_begin and record_end what is enqueued is recorded. record_end gives what was; NULL where it is not wanted, as of a lost queue.
     int (*record_begin)(gwb_queue *q);
     int (*record_end)(gwb_queue *q, void **recorded);
     int (*record_launch)(gwb_queue *q, void *recorded);             // enqueues; the same record may be under way already

@@ -13,7 +13,10 @@ struct gwb_graph {
     int uses, room;
     int operations;
     void *recorded;         // the device's own; NULL before the end
+    struct gwb_graph *next; // in `recording`
 };
+
+static gwb_graph *recording;    // those under way; under gwb_lock
 
 // Under gwb_lock.
 static void release_uses(gwb_graph *g)
@@ -46,6 +49,15 @@ int gwb_graph_use(gwb_graph *g, gwb_buf *b, bool write)
     return 0;
 }
 
+bool gwb_graph_writes(const gwb_buf *b)
+{
+    for (const gwb_graph *g = recording; g; g = g->next)
+        for (int i = 0; i < g->uses; i++)
+            if (g->use[i].buf == b && g->use[i].write)
+                return true;
+    return false;
+}
+
 void gwb_graph_count(gwb_graph *g)
 {
     g->operations++;
@@ -68,6 +80,8 @@ int gwb_graph_begin(gwb_graph **out, const gwb_stream *s)
         gwb_queue_retain(q);
         g->queue = q;
         q->graph = g;
+        g->next = recording;
+        recording = g;
     }
     gwb_unlock();
     if (rc < 0)
@@ -86,10 +100,14 @@ static int end(gwb_graph *g, bool wanted)
         return 0;
     g->queue = NULL;
     q->graph = NULL;
-    if (gwb_queue_lost(q))
+    gwb_graph **at = &recording;
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    const bool lost = gwb_queue_lost(q);
+    rc = q->dev->ops->record_end(q, wanted && !lost ? &g->recorded : NULL);
+    if (lost)
         rc = gwb_fail(GWB_CLOSED, "%s was reset while the stream was recording", q->dev->info.name);
-    else
-        rc = q->dev->ops->record_end(q, wanted ? &g->recorded : NULL);
     gwb_queue_release(q);
     return rc;
 }

@@ -47,7 +47,7 @@ static void push_caller(lua_State *L)
 {
     static const char own[] = "@lua/gpuwb/";
     lua_Debug at;
-    for (int level = 1; level < 60 && lua_getstack(L, level, &at); level++) {
+    for (int level = 1; level < 1000 && lua_getstack(L, level, &at); level++) {
         lua_getinfo(L, "Sl", &at);
         if (at.currentline > 0 && strncmp(at.source, own, sizeof own - 1) != 0) {
             lua_pushfstring(L, "%s:%d", at.short_src, at.currentline);

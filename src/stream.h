@@ -37,6 +37,7 @@ int gwb_queue_check_recording(const gwb_queue *q, const char *what);
 // graph.c: notes what a recorded operation uses. Under gwb_lock.
 int gwb_graph_use(gwb_graph *graph, gwb_buf *b, bool write);
 void gwb_graph_count(gwb_graph *graph);     // one more operation
+bool gwb_graph_writes(const gwb_buf *b);    // whether a recording that is under way has a write of b, whose result is not there
 
 // Under gwb_lock.
 void gwb_queue_retain(gwb_queue *q);

@@ -338,6 +338,9 @@ class Context:
             assert.same({false, "boo"}, {ok, err})
             assert.equal("['in', 'ZeroDivisionError', 'in', 'RuntimeError']", tostring(context.log))
             assert.is_nil(py.with(py.item(d, "Context")(true), function() error("boo") end))
+            for _, odd in ipairs {setmetatable({}, {__tostring = function() error("worse") end}), {exception = 5}, false} do
+                assert.is_nil(py.with(py.item(d, "Context")(true), function() error(odd) end))
+            end
         end)
     end)
 

@@ -104,6 +104,12 @@ helper.each_device(function(name)
             assert.equal(5, gpu.time(function() gpu.default_stream():sleep(60) end).n)
         end)
 
+        it("keeps many times", function()
+            local t = gpu.time(function() end, {n = 20000})
+            assert.equal(20000, t.n)
+            assert.truthy(t.wall.min <= t.wall.median and t.wall.median <= t.wall.max)
+        end)
+
         it("passes errors on, refuses nonsense", function()
             local ok, why = pcall(gpu.time, function() error("stop", 0) end)
             assert.same({false, "stop"}, {ok, why})
@@ -194,6 +200,42 @@ helper.each_device(function(name)
             raises("BAD_ARGUMENT", "fn", gpu.scope, 5)
             raises("BAD_ARGUMENT", "fn", gpu.scope, require("ffi").new("int[2]"))
             assert.equal(4, gpu.scope(setmetatable({}, {__call = function(_, x) return x end}), 4))
+        end)
+    end)
+
+    describe("gpu.scope and coroutines", function()
+        it("is in force only while its coroutine, or what that resumes, runs", function()
+            local co = coroutine.wrap(function()
+                return gpu.scope(function()
+                    local inner = gpu.mat(2, 2, "u8", {fill = 1})
+                    coroutine.yield(inner)
+                    return coroutine.wrap(function() return inner, gpu.mat(3, 3, "u8", {fill = 2}) end)()
+                end)
+            end)
+            local inner = co()
+            local outside = gpu.mat(4, 4, "u8", {fill = 3})
+            local lost
+            gpu.scope(function()
+                lost = gpu.mat(5, 5, "u8")
+                local kept, made = co()
+                assert.same({inner, 2, 3}, {kept, made:at(0, 0), outside:at(0, 0)})
+            end)
+            assert.same({"mat (closed)", 3}, {tostring(lost), (outside:at(0, 0))})
+        end)
+
+        it("goes with a coroutine that is dropped in it", function()
+            coroutine.wrap(function() gpu.scope(coroutine.yield) end)()
+            local held = setmetatable({}, {__mode = "k"})
+            for _ = 1, 2 do
+                collectgarbage()
+            end
+            for _ = 1, 5 do
+                held[gpu.mat(4, 4, "u8")] = true
+            end
+            for _ = 1, 2 do
+                collectgarbage()
+            end
+            assert.is_nil(next(held))
         end)
     end)
 
@@ -292,6 +334,19 @@ helper.each_device(function(name)
             assert.same({"outer", "fill"}, {found.range[1].name, found.kernel[1].name})
             gpu.trace(path, function() end)
             assert.same({}, (events()))
+        end)
+
+        it("ends with a coroutine that is dropped in it", function()
+            coroutine.wrap(function()
+                gpu.trace(path, function()
+                    gpu.mat(8, 8, "u8", {fill = 1})
+                    coroutine.yield()
+                end)
+            end)()
+            collectgarbage()
+            collectgarbage()
+            assert.equal("fill", events().kernel[1].name)
+            gpu.trace(path, function() end)
         end)
 
         it("is whole after os.exit, with the ranges that were open", function()

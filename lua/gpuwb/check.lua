@@ -22,7 +22,7 @@ check.Error = Error
 
 -- "script.lua:3": the innermost line that is not gpuwb's own.
 local function caller()
-    for level = 3, 60 do
+    for level = 3, 1000 do
         local info = debug.getinfo(level, "Sl")
         if not info then
             return nil

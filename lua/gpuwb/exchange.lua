@@ -342,7 +342,7 @@ end
 -- each says which value.
 function exchange.public.from_dlpack(ptr, opts)
     local op = "gpu.from_dlpack"
-    local p = check.pointer(op, "ptr", ptr)
+    local p, size = check.pointer(op, "ptr", ptr)
     local versioned = is_versioned(ptr)
     local said = nil
     if type(opts) == "table" then
@@ -351,6 +351,8 @@ function exchange.public.from_dlpack(ptr, opts)
     if versioned == nil and type(said) ~= "boolean" then
         check.fail("BAD_ARGUMENT", op, "ptr is a %s, which does not say which struct it points to; give {versioned = true} for "
             .. "DLManagedTensorVersioned or false for DLManagedTensor (nothing was taken over)", check.show(ptr))
+    elseif size and size < ffi.sizeof((versioned == nil and said or versioned) and "gwb_dl_versioned" or "gwb_dl_managed") then
+        check.fail("BAD_ARGUMENT", op, "ptr is an array of %d bytes, which holds no tensor of DLPack", size)
     elseif taken[ptr] then
         check.fail("CLOSED", op, "the tensor was taken already; a tensor has one consumer, so export anew")
     end

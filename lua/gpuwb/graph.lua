@@ -73,6 +73,7 @@ function methods:update(fn)
     local op = "graph:update"
     local g = state(op, self)
     local new = record(op, g.stream, fn)
+    state(op, self)     -- fn may have closed it
     C.gwb_graph_update(g.handle, new.handle)
     g.fn = fn
     return self
@@ -92,7 +93,7 @@ end
 
 function meta.__tostring(self)
     local g = hidden[self]
-    if not g.handle then
+    if not (g and g.handle) then
         return "graph (closed)"
     end
     local operations, allocations = size_of(g.handle)

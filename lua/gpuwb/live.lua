@@ -6,12 +6,34 @@ local core = require "gpuwb.core"
 local live = {public = {}}
 
 local mats = core.mat.made     -- live mat, weakly -> where it was made, "script.lua:3", or false
-local scope                     -- the innermost one under way: a list of what was made in it
+
+-- The scopes under way by age, each a list of what was made in it; `thread`: its coroutine, false for the main one. Only the call of gpu.scope holds one, so
+-- that a coroutine that yields in a scope and is dropped takes it along.
+local scopes = setmetatable({}, {__mode = "v"})
+local newest = 0
+local running, status = coroutine.running, coroutine.status
+
+-- The innermost scope that is in force: not that of a coroutine which has yielded. One of the running coroutine comes before those of its callers.
+local function innermost()
+    local own, found = running() or false, nil
+    for i = newest, 1, -1 do
+        local s = scopes[i]
+        if not s then
+            newest = i == newest and i - 1 or newest
+        elseif s.thread == own then
+            return s
+        elseif not found and (not s.thread or status(s.thread) == "normal") then
+            found = s
+        end
+    end
+    return found
+end
 
 -- A maker of userdata whose objects a scope closes.
 function live.scoped(new)
     return function()
         local object = new()
+        local scope = newest > 0 and innermost()
         if scope then
             scope[#scope + 1] = object
         end
@@ -113,9 +135,14 @@ local function mark(value, kept, seen)
     end
 end
 
-local function leave(outer, own, ok, ...)
-    scope = outer
-    local kept = {}
+local function leave(own, ok, ...)
+    for i = newest, 1, -1 do
+        if scopes[i] == own then
+            scopes[i] = nil
+            break
+        end
+    end
+    local kept, outer = {}, newest > 0 and innermost()
     if ok then
         local seen = {}
         for i = 1, select("#", ...) do
@@ -137,7 +164,7 @@ end
 
 --- gpu.scope(fn, ...) -> what fn returns. Runs fn(...) and then closes the mats, streams and events that were made in it and that are not among what it
 -- returns, tables, images and pipelines looked through: memory is released at once, not when the collector comes. What fn stores elsewhere is closed too.
--- After an error in fn all of it is closed. Scopes nest; work under way goes on.
+-- After an error in fn all of it is closed. Scopes nest; work under way goes on. While a coroutine has yielded in fn, what others make is not the scope's.
 -- @example
 -- local kept
 -- local sum = gpu.scope(function()
@@ -148,9 +175,10 @@ end
 -- print(sum:at(0, 0), kept)                        --> 1  mat (closed)
 function live.public.scope(fn, ...)
     check.callable("gpu.scope", "fn", fn)
-    local outer, own = scope, {}
-    scope = own
-    return leave(outer, own, pcall(fn, ...))
+    local own = {thread = running() or false}
+    newest = newest + 1
+    scopes[newest] = own
+    return leave(own, pcall(fn, ...))
 end
 
 return live

@@ -82,8 +82,17 @@ local function finish(op, rc, picture, mats, position)
     return img
 end
 
+local reader_meta = {__name = "files"}
+
+local function check_reader(reader)
+    if type(reader) ~= "table" or getmetatable(reader) ~= reader_meta then
+        check.fail("BAD_ARGUMENT", "files:close", "call it as a method of what gpu.files gave, got %s", check.show(reader))
+    end
+    return reader
+end
+
 local function close(reader)
-    local handle = reader.handle
+    local handle = check_reader(reader).handle
     if handle then
         reader.handle = nil
         C.gwb_loader_close(ffi.gc(handle, nil))
@@ -128,7 +137,7 @@ local function step(reader)
     return nil
 end
 
-local reader_meta = {__index = {close = close}, __call = step, __name = "files"}
+reader_meta.__index, reader_meta.__call = {close = close}, step
 
 --- gpu.files(what [, {threads=, prefetch=, ordered=, errors=, decode=, device=, strict=, orient=, scale=, format=, isolated=, timeout=}]) -> iterator:
 -- for img, path, n, warning in gpu.files("in/*.jpg"). what: a list of paths, a pattern, or a folder. Pictures are decoded ahead on `threads` threads (as

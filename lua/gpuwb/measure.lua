@@ -17,7 +17,10 @@ local abs, floor, log10, huge = math.abs, math.floor, math.log10, math.huge
 local ENOUGH, FEWEST, MOST = 200, 5, 1000   -- milliseconds and runs, where n is not given
 
 local function spread(list)
-    local sorted = {unpack(list)}
+    local sorted = {}
+    for i, v in ipairs(list) do
+        sorted[i] = v
+    end
     table.sort(sorted)
     local n = #sorted
     return {min = sorted[1], median = n % 2 == 1 and sorted[(n + 1) / 2] or (sorted[n / 2] + sorted[n / 2 + 1]) / 2, max = sorted[n]}
@@ -85,11 +88,11 @@ local function compare_row(a, b, n, sum)
 end
 
 -- Of two host mats of one shape and type; `plane` is 1 for a mat.
-local function compare(a, b, plane, sum)
+local function compare(op, a, b, plane, sum)
     local channels, width = a.channels, a.width
     local pointer = ffi.typeof("const " .. types.ctype[a.dtype] .. " *")
-    C.gwb_mat_wait(a, 0)
-    C.gwb_mat_wait(b, 0)
+    check.status(C.gwb_mat_wait(a, 0), op)
+    check.status(C.gwb_mat_wait(b, 0), op)
     local p, q = ffi.cast("gwb_mat *", a), ffi.cast("gwb_mat *", b)
     for y = 0, a.height - 1 do
         local first = compare_row(ffi.cast(pointer, p.data + y * p.step), ffi.cast(pointer, q.data + y * q.step), width * channels, sum)
@@ -164,7 +167,7 @@ function measure.public.diff(a, b, opts)
         if p.width ~= q.width or p.height ~= q.height or p.type ~= q.type then
             check.fail("SHAPE", op, "a is %s and b is %s; wanted the same size and type", tostring(a), tostring(b))
         end
-        compare(on_host(p), on_host(q), i, sum)
+        compare(op, on_host(p), on_host(q), i, sum)
     end
     local n = math.max(sum.samples - sum.nan, 1)
     return setmetatable({max = sum.max, mean = sum.total / n, psnr = sum.count == 0 and huge or 10 * log10(peak * peak / (sum.squares / n)), first = sum.first,

@@ -53,7 +53,7 @@ local function counted(op, kind)
         if type(t) ~= "table" or getmetatable(t) ~= nil then
             check.fail("BAD_ARGUMENT", op, "wanted a table, got %s", check.show(t))
         end
-        local n = t.n == nil and #t or check.integer(op, "n", t.n, 0, 2 ^ 31)
+        local n = t.n == nil and #t or check.integer(op, "n", t.n, 0, 2 ^ 27)
         local copy = {n = n}
         for i = 1, n do
             copy[i] = t[i]
@@ -326,7 +326,7 @@ function py.iter(o)
             end
             return nil
         end
-        return i + 1, result(op, item)
+        return (i or 0) + 1, result(op, item)
     end
     return function(_, i)
         return hold(step, i)
@@ -399,7 +399,11 @@ function py.with(context, fn)
             return ...
         end
         local err = ...
-        local exception = type(err) == "table" and err.exception or py.builtins.RuntimeError(tostring(err))
+        local exception = type(err) == "table" and rawget(err, "exception")
+        if not is_object(exception) then
+            local told, text = pcall(tostring, err)
+            exception = py.builtins.RuntimeError(told and text or check.show(err))
+        end
         if not context.__exit__(py.builtins.type(exception), exception, exception.__traceback__) then
             error(err, 0)
         end

@@ -72,7 +72,7 @@ local meta = {__index = methods, __name = "view"}
 show.methods = methods
 
 function meta.__tostring(v)
-    return v.how == "file" and "view in " .. v.path or ("view (%s)"):format(v.how)
+    return v.how == "file" and v.path and "view in " .. v.path or ("view (%s)"):format(v.how)
 end
 
 local function own_view(op, v)

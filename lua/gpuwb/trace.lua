@@ -1,11 +1,19 @@
 -- SPDX-License-Identifier: MIT
 -- Traces: what streams do and when, and the script's own ranges, as a file for Perfetto or chrome://tracing.
+local ffi = require "ffi"
 local check = require "gpuwb.check"
 local C = require("gpuwb.cdef").C
 
 local trace = {public = {}}
+local new_guard = ffi.typeof("char[1]")
 
-local function finish(op, ok, ...)
+local function stop()
+    C.gwb_trace_stop()
+end
+
+-- `guard` ends the trace of a coroutine that yields in fn and is never resumed.
+local function finish(op, guard, ok, ...)
+    ffi.gc(guard, nil)
     local rc = C.gwb_trace_stop()
     if not ok then
         error(..., 0)
@@ -31,7 +39,7 @@ function trace.public.trace(path, fn, ...)
     check.path(op, "path", path)
     check.callable(op, "fn", fn)
     check.status(C.gwb_trace_start(path), op)
-    return finish(op, pcall(fn, ...))
+    return finish(op, ffi.gc(new_guard(), stop), pcall(fn, ...))
 end
 
 local function end_range(id, ok, ...)

@@ -98,6 +98,15 @@ static int64_t move_frame(gwb_video *v, uint8_t *memory)
     return done;
 }
 
+// ffmpeg ends with status 0 also where the last bytes or the file's index found no room; it says so.
+static bool tells_of_failure(const char *said)
+{
+    static const char *const signs[] = {"Error writing trailer", "Error closing file", "No space left on device", "Disk quota exceeded", "File too large"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (strstr(said, signs[i])) return true;
+    return false;
+}
+
 static int check_end(gwb_video *v, int64_t rest)
 {
     gwb_program *p = &v->program;
@@ -105,9 +114,10 @@ static int check_end(gwb_video *v, int64_t rest)
     char said[GWB_PROGRAM_TEXT + 200];
     const bool lenient = v->lenient && v->frames > 0;
     if (rc < 0) return lenient && rc == GWB_BAD_FILE ? 0 : rc;
+    gwb_program_quote(p, said, sizeof said);
+    if (v->writes && tells_of_failure(said)) return gwb_fail(GWB_IO, "%s", said);
     if (v->writes) return rest < 0 ? gwb_fail(GWB_IO, "%s ended before it had all frames", p->name) : 0;
     if (lenient) return 0;
-    gwb_program_quote(p, said, sizeof said);
     if (said[0]) return gwb_fail(GWB_BAD_FILE, "damaged: %s (strict=false takes what there is)", said);
     if (rest > 0) {
         return gwb_fail(GWB_BAD_FILE, "truncated: %s gave %" PRId64 " of the %" PRId64 " bytes of frame %" PRId64, p->name, rest, v->frame_bytes,

@@ -23,6 +23,8 @@ int gwb_cuda_record_begin(gwb_queue *q)
 
 int gwb_cuda_record_end(gwb_queue *q, void **recorded)
 {
+    if (gwb_queue_lost(q))      // with its context
+        return 0;
     CUDA_SCOPE(q->dev);
     record *r = calloc(1, sizeof *r);
     CUgraph graph = NULL;
