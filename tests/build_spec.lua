@@ -162,7 +162,7 @@ describe("the build #build", function()
             make()
         end)
 
-        it("compiles what includes a kernel file, and no more, after a change of it", function()
+        it("compiles what includes a kernel file, and no more, after a change of it (B9)", function()
             -- The one with the fewest users: compiling them is what takes long.
             local name, users
             for file in run("ls %s/kernels", copy):gmatch("([%w_]+%.h)\n") do

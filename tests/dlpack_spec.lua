@@ -109,7 +109,7 @@ helper.each_device(function(name)
             end
         end)
 
-        it("owns the memory: neither closing nor collecting the mat takes it", function()
+        it("owns the memory: neither closing nor collecting the mat takes it (D10)", function()
             for _, versioned in ipairs {true, false} do
                 local bytes = helper.bytes(61 * 17)
                 local m = gpu.mat(61, 17, "u8"):upload(bytes)
@@ -137,7 +137,7 @@ helper.each_device(function(name)
             assert.is_true(gpu.memory().used < before + 5 * 16384)      -- a dead slot of the stack may hold one
         end)
 
-        it("tells read-only memory by the flag, and not at all in the old struct", function()
+        it("tells read-only memory by the flag, and not at all in the old struct (D4)", function()
             local m = gpu.mat(4, 4, "u8", {fill = 1})
             local w = gpu.wrap {ptr = m.data, width = 4, height = 4, type = "u8", step = m.step, readonly = true, owner = m}
             assert.equal(1, tonumber(w:dlpack().flags))
@@ -148,7 +148,7 @@ helper.each_device(function(name)
             assert.equal(1, back:at(3, 3))
         end)
 
-        it("makes the consumer's stream wait, and nothing where it is told so", function()
+        it("makes the consumer's stream wait, and nothing where it is told so (D6)", function()
             local s, theirs = gpu.stream {blocking = false}, gpu.stream {blocking = false}
             local m, dst = gpu.mat(64, 64, "u8", {fill = 0}), gpu.mat(64, 64, "u8", {fill = 0})
             gpu.synchronize()

@@ -49,7 +49,7 @@ describe("the cuda device on a fake driver", function()
         return out
     end
 
-    it("tells a machine without a driver from one without a visible device", function()
+    it("tells a machine without a driver from one without a visible device (T12)", function()
         local hidden = refusal("CUDA_VISIBLE_DEVICES=")
         assert.truthy(hidden:find('false\tNO_DEVICE', 1, true), hidden)
         assert.truthy(hidden:find('no device is visible: CUDA_VISIBLE_DEVICES is ""', 1, true), hidden)
@@ -76,9 +76,9 @@ describe("the cuda device on a fake driver", function()
     for _, spec in ipairs {"mat", "stream", "copy", "graph", "exit", "exchange", "dlpack", "ipc", "python_arrays", "python_module", "workbench"} do
         it("passes the specs of " .. spec, function()
             if not opens() then return end
-            -- kernels of scripts do not run there
+            -- kernels of scripts do not run there, and its legacy stream is one like the others
             local out, status = gpuwb("GPUWB_TEST_DEVICE=cuda:0 FAKE_JITTER=1",
-                ("$(command -v busted) --exclude-tags=script,kernels tests/%s_spec.lua"):format(spec))
+                ("$(command -v busted) --exclude-tags=script,kernels,legacy tests/%s_spec.lua"):format(spec))
             assert.equal(0, status, out)
             assert.truthy(out:find("on cuda:0", 1, true) or out:find("%d+ successes / 0 failures / 0 errors"), out)
         end)

@@ -105,6 +105,41 @@ describe("ranges and marks for a profiler", function()
         assert.same({false, "oops"}, {ok, err})
         nvtx.pop()
     end)
+
+    -- A script's output beside a library that prints what it is told.
+    local function beside_stand_in(code)
+        local folder = helper.folder()
+        helper.write(folder .. "/nvtx.c", [[
+            #include <stdio.h>
+            int nvtxRangePushA(const char *name) { return fprintf(stderr, "push %s\n", name); }
+            int nvtxRangePop(void) { return fprintf(stderr, "pop\n"); }
+            void nvtxMarkA(const char *name) { fprintf(stderr, "mark %s\n", name); }]])
+        if select(2, helper.run(("${CC:-cc} -shared -fPIC %s/nvtx.c -o %s/libnvtx3interop.so.1"):format(folder, folder))) ~= 0 then
+            pending "needs a C compiler"
+        end
+        local out, status = helper.run(("LD_LIBRARY_PATH=%s %s -e %s"):format(folder, helper.command(), helper.quote(code)))
+        helper.remove(folder)
+        assert.equal(0, status, out)
+        return out
+    end
+
+    it("are gpu.range's too, and outlive the collector (L16)", function()
+        assert.equal("push outer\npush inner\nmark here\npop\npop\npush failing\npop\n3\n", beside_stand_in [[
+            gpu.range("outer", gpu.range, "inner", function()
+                collectgarbage() collectgarbage()
+                require("gpuwb.nvtx").mark "here"
+            end)
+            assert(select(2, pcall(gpu.range, "failing", error, "oops")) == "oops")
+            io.stderr:write(select("#", gpu.range("", function() return nil, 1, nil end)), "\n")]]:gsub("push \npop\n", ""))
+    end)
+
+    it("are looked for once", function()
+        assert.equal("1\n", beside_stand_in [[
+            local library, count = require "gpuwb.library", 0
+            library.open = function() count = count + 1 error "none" end
+            for _ = 1, 3 do assert(gpu.range("x", tostring, 5) == "5") end
+            print(count)]])
+    end)
 end)
 
 describe("the modules for GPU libraries beside stand-ins", function()

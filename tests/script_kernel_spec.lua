@@ -489,7 +489,7 @@ helper.each_device(function(name)
             assert.is_false(apart({"add", args = {b, a, 10}, writes = {d}}, {"add", args = {c, a, 10}, reads = {d}}))     -- no argument of either
         end)
 
-        it("keeps memory and the kernel until the work is done", function()
+        it("keeps memory and the kernel until the work is done (T1)", function()
             local s = gpu.stream()
             local out = gpu.mat(1000, 1, "i32", {fill = 0})
             for round = 1, 30 do

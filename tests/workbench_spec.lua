@@ -294,7 +294,7 @@ helper.each_device(function(name)
             assert.same({}, (events()))
         end)
 
-        it("is whole after os.exit, with the ranges that were open", function()
+        it("is whole after os.exit, with the ranges that were open (L19)", function()
             for _, how in ipairs {"os.exit(3)", "os.exit(3, true)"} do
                 local code = ([[gpu.device(%q) gpu.trace(%q, function() gpu.range("open", function()
                     local m = gpu.mat(640, 480, "u8", {fill = 1}) gpu.default_stream():sleep(30) m:fill(2) %s end) end)]]):format(name, path, how)
