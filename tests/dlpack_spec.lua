@@ -275,7 +275,7 @@ end)
 local folder, lib
 
 local function build()
-    folder = helper.run("mktemp -d"):match("[^\n]+")
+    folder = helper.folder()
     local out, status = helper.run("${CC:-cc} -std=c11 -O1 -Wall -Wextra -Werror -fPIC -shared -pthread -fvisibility=hidden -Isrc tests/c/dlpack.c -o "
         .. folder .. "/dlpack.so")
     assert(status == 0, out)
@@ -298,7 +298,7 @@ describe("with another library", function()
     end
 
     setup(build)
-    teardown(function() helper.run("rm -rf " .. folder) end)
+    teardown(function() helper.remove(folder) end)
 
     helper.each_device(function(name)
         local device_type, device_id = kind(name)

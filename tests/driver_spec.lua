@@ -2,35 +2,25 @@
 -- The cuda device against a driver that needs no GPU (tests/c/fake_driver.c): what is said where there is no device, and the specs of mats,
 -- streams and copies with the device's own logic, while its operations take their time.
 local helper = require "tests.helper"
-
-local function checkout()
-    return select(2, helper.run("test -f tests/c/fake_driver.c -a -f src/gwb.h && command -v ${CC:-cc}")) == 0
-end
+local kernels = require "tests.kernels"
 
 describe("the cuda device on a fake driver", function()
-    if not checkout() then
+    local folder = kernels.fake_driver()
+    if not folder then
         pending("needs a checkout and a C compiler")
         return
     end
 
-    local folder
     local function gpuwb(env, rest)     -- os.exit leaves events to the driver, which a leak checker cannot know
         return helper.run(("env -u GPUWB_DEVICE -u GPUWB_TEST_DEVICE -u CUDA_VISIBLE_DEVICES ASAN_OPTIONS=detect_leaks=0 LD_LIBRARY_PATH=%s %s %s %s")
             :format(folder, env, helper.command(), rest))
     end
 
-    setup(function()
-        folder = helper.run("mktemp -d"):match("[^\n]+")
-        local out, status = helper.run("${CC:-cc} -std=gnu11 -D_GNU_SOURCE= -O2 -Wall -Wextra -Werror -fPIC -shared -pthread -ffp-contract=off "
-            .. "-fvisibility=hidden -Isrc -Ikernels tests/c/fake_driver.c tests/c/fake_rest.c -o " .. folder .. "/libcuda.so.1 -lm")
-        assert(status == 0, out)
-    end)
-    teardown(function() helper.run("rm -rf " .. folder) end)
+    teardown(function() helper.remove(folder) end)
 
     -- The fake driver runs the kernels that nvcc puts into gpuwb; without nvcc the specs that launch some are pending.
     local function opens()
-        local nvcc = helper.run("command -v nvcc || ls ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"):find("^/[^\n]*nvcc\n")
-        if not nvcc or os.getenv("GPUWB_SM") == "none" then
+        if not kernels.built_in() then
             pending("needs nvcc when gpuwb is built")
             return false
         end

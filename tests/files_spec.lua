@@ -8,26 +8,11 @@ local raises, at = helper.raises, make.at
 
 local folder
 
-setup(function()
-    folder = helper.run("mktemp -d"):gsub("\n", "")
-end)
-teardown(function()
-    helper.run("rm -rf '" .. folder .. "'")
-end)
+setup(function() folder = helper.folder() end)
+teardown(function() helper.remove(folder) end)
 
 local function write(name, text)
-    local path = folder .. "/" .. name
-    local file = assert(io.open(path, "wb"))
-    file:write(text)
-    file:close()
-    return path
-end
-
-local function read(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read("*a")
-    file:close()
-    return text
+    return helper.write(folder .. "/" .. name, text)
 end
 
 -- Runs code in a gpuwb of its own; output, exit status.
@@ -178,7 +163,7 @@ helper.each_device(function(name)
             end
             gpu.save(list, folder .. "/again.y4m")
             gpu.save(list, folder .. "/again.yuv")
-            assert.equal(table.concat(frames), read(folder .. "/again.yuv"))
+            assert.equal(table.concat(frames), helper.read(folder .. "/again.yuv"))
             local count = 0
             for img, n in gpu.frames(folder .. "/again.y4m") do
                 count = count + 1
@@ -284,7 +269,7 @@ helper.each_device(function(name)
                 .. "print(pcall(gpu.save, m, %q))"):format(path), "ulimit -f 100; ")
             assert.equal(0, status)
             assert.truthy(out:find("File too large", 1, true))
-            assert.equal("what was there", read(path))
+            assert.equal("what was there", helper.read(path))
             os.remove(path)
             assert.equal(before, helper.run("ls -A '" .. folder .. "'"))
         end)
@@ -378,7 +363,7 @@ helper.each_device(function(name)
 
     describe("limits", function()
         local function resident()
-            return tonumber(read("/proc/self/statm"):match("^%d+ (%d+)")) * 4096
+            return tonumber(helper.read("/proc/self/statm"):match("^%d+ (%d+)")) * 4096
         end
 
         it("refuse a header that promises more than the file holds, before memory is taken (S11)", function()

@@ -342,7 +342,7 @@ helper.each_device(function(name)
             raises("SHAPE", "u32", m.reshape, m:rows(0, 1):cols(1, 4), 1, 1, "u32")
         end)
 
-        it("at odd bytes give every operation what a copy of them gives, and nothing around them (C10)", function()
+        it("at odd bytes give every operation what a copy of them gives, and nothing around them (C10) #kernels", function()
             local whole = gpu.mat(40, 24, "u8x3"):upload(helper.bytes(40 * 24 * 3))
             for _, size in ipairs {{1, 1}, {7, 3}, {17, 9}, {33, 22}} do
                 local view, parent = whole:roi(1, 1, size[1], size[2]), gpu.mat(size[1] + 2, size[2] + 2, "u8x3", {fill = 0xEE})

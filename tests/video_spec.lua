@@ -8,16 +8,8 @@ local raises = helper.raises
 local have = select(2, helper.run("ffmpeg -version && ffprobe -version")) == 0
 local folder
 
-setup(function()
-    folder = helper.run("mktemp -d"):gsub("\n", "")
-end)
-teardown(function()
-    helper.run("rm -rf '" .. folder .. "'")
-end)
-
-local function quote(text)
-    return "'" .. text:gsub("'", "'\\''") .. "'"
-end
+setup(function() folder = helper.folder() end)
+teardown(function() helper.remove(folder) end)
 
 local function it_with_ffmpeg(name, fn)
     it(name, function()
@@ -35,7 +27,7 @@ end
 
 -- Runs code in a gpuwb of its own; output, exit status.
 local function child(code, before)
-    return helper.run((before or "") .. " " .. helper.command() .. " -e " .. quote(code))
+    return helper.run((before or "") .. " " .. helper.command() .. " -e " .. helper.quote(code))
 end
 
 -- Children of this process that are called ffmpeg or ffprobe, zombies too.
@@ -263,8 +255,8 @@ helper.each_device(function(name)
     end)
 
     it_with_ffmpeg("a video's first frame goes through the planes job", function()
-        local out, status = helper.run(("%s --device %s scripts/planes.lua %s %s"):format(helper.command(), name, quote(folder .. "/clip.mp4"),
-            quote(folder .. "/first.png")))
+        local out, status = helper.run(("%s --device %s scripts/planes.lua %s %s"):format(helper.command(), name, helper.quote(folder .. "/clip.mp4"),
+            helper.quote(folder .. "/first.png")))
         assert.equal(0, status, out)
         local picture = gpu.load(folder .. "/first.png")
         local frames = gpu.frames(folder .. "/clip.mp4")

@@ -6,13 +6,6 @@ local helper = require "tests.helper"
 local command = require "tests.command_helper"
 local raises = helper.raises
 
-local function read(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read("*a")
-    file:close()
-    return text
-end
-
 helper.each_device(function(name)
     describe("gpu.diff", function()
         it("finds what differs, first in the order of rows", function()
@@ -205,7 +198,7 @@ helper.each_device(function(name)
 
         -- The complete events of a trace by category, each checked for what Perfetto needs; and the names of rows.
         local function events()
-            local list, position, problem = json.decode(read(path))
+            local list, position, problem = json.decode(helper.read(path))
             assert.is_nil(problem)
             assert.truthy(position)
             local found, rows = {}, {}
