@@ -274,6 +274,24 @@ end)
 
 local folder, lib
 
+-- A tensor of 64x64 over that memory is kept until the work on it is done.
+local function held_by_its_work(name, ...)
+    local before, s = lib.test_deleted(), gpu.stream {device = name}
+    local t = lib.test_versioned(...)
+    t.dl_tensor.shape[0], t.dl_tensor.shape[1], t.dl_tensor.strides = 64, 64, nil
+    local m = gpu.from_dlpack(t)
+    assert.equal(name, m.device)
+    assert.truthy(tostring(m):find("foreign"))
+    s:sleep(60)
+    m:fill(3, {stream = s})
+    m:close()
+    gpu.mat(2, 2, "u8"):close()
+    assert.equal(before, lib.test_deleted())
+    s:synchronize()
+    gpu.synchronize()
+    assert.equal(1, lib.test_deleted() - before)
+end
+
 local function build()
     folder = helper.folder()
     local out, status = helper.run("${CC:-cc} -std=c11 -O1 -Wall -Wextra -Werror -fPIC -shared -pthread -fvisibility=hidden -Isrc tests/c/dlpack.c -o "
@@ -597,20 +615,8 @@ describe("with another library", function()
                 end
 
                 it("keeps it until the work on it is done", function()
-                    local p, before, s = memory(), lib.test_deleted(), gpu.stream {device = name}
-                    local t = lib.test_versioned(p, kind(name))
-                    t.dl_tensor.shape[0], t.dl_tensor.shape[1], t.dl_tensor.strides = 64, 64, nil
-                    local m = gpu.from_dlpack(t)
-                    assert.equal(name, m.device)
-                    assert.truthy(tostring(m):find("foreign"))
-                    s:sleep(60)
-                    m:fill(3, {stream = s})
-                    m:close()
-                    gpu.mat(2, 2, "u8"):close()
-                    assert.equal(before, lib.test_deleted())
-                    s:synchronize()
-                    gpu.synchronize()
-                    assert.equal(1, lib.test_deleted() - before)
+                    local p = memory()
+                    held_by_its_work(name, p, kind(name))
                     free(p)
                 end)
 
@@ -690,20 +696,7 @@ describe("with another library", function()
     it("is told of memory of its own only when the work on it is done", function()
         gpu.on("host", function()
             local bytes = ffi.new("uint8_t[4096]")
-            local before = lib.test_deleted()
-            local t = lib.test_versioned(bytes, 1, 0)
-            t.dl_tensor.shape[0], t.dl_tensor.shape[1], t.dl_tensor.strides = 64, 64, nil
-            local s = gpu.stream()
-            local m = gpu.from_dlpack(t)
-            assert.truthy(tostring(m):find("foreign"))
-            s:sleep(60)
-            m:fill(3, {stream = s})
-            m:close()
-            gpu.mat(2, 2, "u8"):close()
-            assert.equal(before, lib.test_deleted())
-            s:synchronize()
-            gpu.synchronize()
-            assert.equal(1, lib.test_deleted() - before)
+            held_by_its_work("host", bytes, 1, 0)
             assert.equal(3, bytes[4095])
         end)
     end)

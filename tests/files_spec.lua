@@ -15,11 +15,6 @@ local function write(name, text)
     return helper.write(folder .. "/" .. name, text)
 end
 
--- Runs code in a gpuwb of its own; output, exit status.
-local function child(code, before)
-    return helper.run((before or "") .. helper.command() .. " -e '" .. code:gsub("'", "'\\''") .. "'")
-end
-
 helper.each_device(function(name)
     describe("npy", function()
         it("gives a mat of tight rows in any order, version and byte order (N1, N3)", function()
@@ -227,7 +222,7 @@ helper.each_device(function(name)
 
         it("come from a pipe", function()
             local path = write("pipe.y4m", make.y4m("W2 H2", {"abcdef", "ghijkl"}))
-            local out = child([[for img, n in gpu.frames("-") do io.write(n, img.planes[1]:download(), " ") end]], "cat '" .. path .. "' | ")
+            local out = helper.child([[for img, n in gpu.frames("-") do io.write(n, img.planes[1]:download(), " ") end]], "cat '" .. path .. "' | ")
             assert.equal("0abcd 1ghij ", out)
         end)
     end)
@@ -255,7 +250,7 @@ helper.each_device(function(name)
                 local obj = (kind == "hdr" or kind == "pfm") and f or kind == "y4m" and y or m
                 raises("IO", {"/dev/full", "No space left on device"}, gpu.save, obj, "/dev/full", {format = kind})
             end
-            local out, status = child([[gpu.save(gpu.mat(64, 64, "u8", {fill = 1}), "/dev/full", {format = "png"})]])
+            local out, status = helper.child([[gpu.save(gpu.mat(64, 64, "u8", {fill = 1}), "/dev/full", {format = "png"})]])
             assert.equal(1, status)
             assert.truthy(out:find("No space left on device", 1, true))
         end)
@@ -265,7 +260,7 @@ helper.each_device(function(name)
             local path = write("old.png", "what was there")
             raises("UNSUPPORTED", "convert", gpu.save, gpu.image("yuv420p", 4, 4), path)
             raises("SHAPE", "nothing to write", gpu.save, gpu.mat(0, 4, "u8"), path)
-            local out, status = child(("local m = gpu.mat(600, 600, 'u8x3', {fill = 1}) m:upload(io.open('/dev/urandom'):read(m.bytes)) "
+            local out, status = helper.child(("local m = gpu.mat(600, 600, 'u8x3', {fill = 1}) m:upload(io.open('/dev/urandom'):read(m.bytes)) "
                 .. "print(pcall(gpu.save, m, %q))"):format(path), "ulimit -f 100; ")
             assert.equal(0, status)
             assert.truthy(out:find("File too large", 1, true))
@@ -304,7 +299,7 @@ helper.each_device(function(name)
                 .. "\"%s\", {format = \"pnm\"})'; wait"):format(fifo))
             os.remove(fifo)
             assert.equal(gpu.encode(m, "pnm"), out)
-            assert.equal(gpu.encode(m, "pnm"), (child([[gpu.save(gpu.mat(2, 1, "u8", {fill = 65}), "-", {format = "pnm"})]])))
+            assert.equal(gpu.encode(m, "pnm"), (helper.child([[gpu.save(gpu.mat(2, 1, "u8", {fill = 65}), "-", {format = "pnm"})]])))
             local broken = helper.run(helper.command() .. [[ -e 'local m = gpu.mat(500, 500, "u8", {fill = 65})
                 io.stderr:write(tostring(select(2, pcall(gpu.save, m, "-", {format = "pnm"}))))' | head -c 10]])
             assert.truthy(broken:find("Broken pipe", 1, true))

@@ -134,6 +134,11 @@ function helper.run(command)
     return (text:gsub("status %d+\n$", "")), tonumber(status)
 end
 
+-- Runs code in a gpuwb of its own, behind shell text such as "NAME=value"; output, exit status.
+function helper.child(code, before)
+    return helper.run((before or "") .. " " .. helper.command() .. " -e " .. helper.quote(code))
+end
+
 -- The command under test, as a shell word.
 function helper.command()
     local i = 0

@@ -25,11 +25,6 @@ local function ffmpeg(arguments)
     assert(status == 0, text)
 end
 
--- Runs code in a gpuwb of its own; output, exit status.
-local function child(code, before)
-    return helper.run((before or "") .. " " .. helper.command() .. " -e " .. helper.quote(code))
-end
-
 -- Children of this process that are called ffmpeg or ffprobe, zombies too.
 local function children()
     local self, n = io.open("/proc/self/stat"):read("*n"), 0
@@ -227,7 +222,7 @@ helper.each_device(function(name)
         end)
 
         it_with_ffmpeg("are lost when a device is reset, with an error", function()
-            local out, status = child(([[
+            local out, status = helper.child(([[
                 local gpu = require "gpuwb"
                 gpu.device "%s"
                 local frames = gpu.frames "%s/long.mp4"
@@ -358,7 +353,7 @@ helper.each_device(function(name)
                 end
                 w:close()
             end)
-            local out, status = child(([[
+            local out, status = helper.child(([[
                 local gpu = require "gpuwb"
                 local img = gpu.image("yuv420p", 640, 480)
                 local ok, err = pcall(function()
@@ -481,7 +476,7 @@ describe("video files", function()
     end)
 
     it("without ffmpeg say what to install", function()
-        local out = child(([[
+        local out = helper.child(([[
             local gpu = require "gpuwb"
             local file = io.open("%s/some.mp4", "wb")
             file:write("some")

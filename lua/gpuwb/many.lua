@@ -83,11 +83,7 @@ local function finish(op, rc, picture, mats, position)
 end
 
 local function close(reader)
-    local handle = reader.handle
-    if handle then
-        reader.handle = nil
-        C.gwb_loader_close(ffi.gc(handle, nil))
-    end
+    check.disown(reader, C.gwb_loader_close)
 end
 
 -- The next file that there is a result for: image or mat, path, position in the list, warning.
