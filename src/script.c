@@ -17,21 +17,27 @@
 
 // ---- userdata
 
+// The first argument where it is a userdata of the metatable in upvalue 1; NULL for all else that the debug library may hand to a finalizer.
+static void *own(lua_State *L)
+{
+    return lua_isuserdata(L, 1) && lua_getmetatable(L, 1) && lua_rawequal(L, -1, lua_upvalueindex(1)) ? lua_touserdata(L, 1) : NULL;
+}
+
 static int collect_mat(lua_State *L)
 {
-    gwb_mat_close(lua_touserdata(L, 1));
+    gwb_mat_close(own(L));
     return 0;
 }
 
 static int collect_stream(lua_State *L)
 {
-    gwb_stream_close(lua_touserdata(L, 1));
+    gwb_stream_close(own(L));
     return 0;
 }
 
 static int collect_event(lua_State *L)
 {
-    gwb_event_close(lua_touserdata(L, 1));
+    gwb_event_close(own(L));
     return 0;
 }
 
@@ -124,7 +130,8 @@ static int open_core(lua_State *L)
     for (int i = 0; i < KINDS; i++) {
         lua_newtable(L);
         lua_newtable(L);
-        lua_pushcfunction(L, kinds[i].collect);
+        lua_pushvalue(L, -1);
+        lua_pushcclosure(L, kinds[i].collect, 1);
         lua_setfield(L, -2, "__gc");
         if (i == 0) {
             push_weak(L);

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- The files of the release build, what `make` rebuilds, and the scripts that set up and pack. Works on a copy of the checkout.
+local helper = require "tests.helper"
 
 local BUILD = "build/release"
 
@@ -22,19 +23,6 @@ local function at_hand(program)
     return select(2, sh("command -v %s", program)) == 0
 end
 
-local function read(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read("*a")
-    file:close()
-    return text
-end
-
-local function write(path, text)
-    local file = assert(io.open(path, "wb"))
-    assert(file:write(text))
-    assert(file:close())
-end
-
 local function needed(file)
     local list = {}
     for name in run("readelf -d %s/%s", BUILD, file):gmatch("NEEDED.-%[(.-)%]") do list[#list + 1] = name end
@@ -54,7 +42,7 @@ describe("the build #build", function()
     local copy
 
     setup(function()
-        copy = run("mktemp -d"):match("[^\n]+")
+        copy = helper.folder()
         run("mkdir -p %s/build/obj && cp -a src kernels lua scripts tests .busted LICENSE premake5.lua %s", copy, copy)
         run("cp -a build/release build/embed build/*.make build/Makefile %s/build && cp -a build/obj/release %s/build/obj", copy, copy)
     end)
@@ -113,7 +101,7 @@ describe("the build #build", function()
 
         it("make a module that a stock luajit loads and works with", function()
             assert.falsy(table.concat(needed "gpuwb.so", " "):find("luajit", 1, true))
-            write(copy .. "/module.lua", [[
+            helper.write(copy .. "/module.lua", [[
                 local gpu = require "gpuwb"
                 assert(package.loaded.gpuwb == gpu)
                 local m = gpu.mat(4, 2, "u8", { fill = 3 })
@@ -130,7 +118,7 @@ describe("the build #build", function()
         end)
 
         it("read lua/ and kernels/ from $GPUWB_ROOT instead of their own", function()
-            write(copy .. "/lua/gpuwb/probe.lua", "return 'from disk'")
+            helper.write(copy .. "/lua/gpuwb/probe.lua", "return 'from disk'")
             local ask = ("%s/gpuwb -e 'print((select(2, pcall(require, \"gpuwb.probe\"))))'"):format(BUILD)
             assert.equal("from disk\n", run("GPUWB_ROOT=%s %s", copy, ask))
             assert.truthy(run(ask):find("gpuwb.probe' not found", 1, true))
@@ -154,15 +142,15 @@ describe("the build #build", function()
 
         it("compiles the embedded files alone after a change of a Lua file", function()
             local path = copy .. "/lua/gpuwb/init.lua"
-            local before, text = times(), read(path)
-            write(path, text .. "\n-- changed\n")
+            local before, text = times(), helper.read(path)
+            helper.write(path, text .. "\n-- changed\n")
             make()
             assert.same({ "embedded_files.o", "gpuwb", "gpuwb.so" }, changed(before, times()))
-            write(path, text)
+            helper.write(path, text)
             make()
         end)
 
-        it("compiles what includes a kernel file, and no more, after a change of it", function()
+        it("compiles what includes a kernel file, and no more, after a change of it (B9)", function()
             -- The one with the fewest users: compiling them is what takes long.
             local name, users
             for file in run("ls %s/kernels", copy):gmatch("([%w_]+%.h)\n") do
@@ -173,13 +161,13 @@ describe("the build #build", function()
             local expected = { "embedded_files.o", "gpuwb", "gpuwb.so" }
             for user in users:gmatch("([^/\n]+)%.d\n") do expected[#expected + 1] = user .. ".o" end
             table.sort(expected)
-            local before, text = times(), read(path)
-            write(path, text .. "\n// changed\n")
+            local before, text = times(), helper.read(path)
+            helper.write(path, text .. "\n// changed\n")
             make()
             local after = times()
             assert.same(expected, changed(before, after))
             assert.is_true(#expected < #changed({}, after))
-            write(path, text)
+            helper.write(path, text)
             make()
         end)
 
@@ -195,7 +183,7 @@ describe("the build #build", function()
                 return run("nm -D --defined-only %s/build/release/libgpuwb.so", copy):find("gwb_probe", 1, true) ~= nil
             end
             local source = copy .. "/src/host/zz_probe.c"
-            write(source, '__attribute__((visibility("default"))) int gwb_probe(void);\nint gwb_probe(void) { return 1; }\n')
+            helper.write(source, '__attribute__((visibility("default"))) int gwb_probe(void);\nint gwb_probe(void) { return 1; }\n')
             generate()
             make()
             assert.is_true(has_probe())
@@ -212,13 +200,13 @@ describe("the build #build", function()
                 pending("not at hand")
                 return
             end
-            local dir = run("mktemp -d"):match("[^\n]+")
+            local dir = helper.folder()
             run("cp -r premake5.lua src %s && cd %s && %s gmake", dir, dir, premake)
             for config in ("release debug asan tsan"):gmatch("%a+") do run("make -n -C %s/build config=%s help", dir, config) end
             for _, file in ipairs { "Makefile", "gpuwb.make", "gwb_core.make" } do
-                assert.equal("release", read(dir .. "/build/" .. file):match("ifndef config%s+config=(%a+)"))
+                assert.equal("release", helper.read(dir .. "/build/" .. file):match("ifndef config%s+config=(%a+)"))
             end
-            assert.falsy(read(dir .. "/build/gwb_core.make"):find("main.o", 1, true))
+            assert.falsy(helper.read(dir .. "/build/gwb_core.make"):find("main.o", 1, true))
             run("rm -rf %s", dir)
         end)
     end
@@ -227,12 +215,12 @@ describe("the build #build", function()
         local dir
 
         setup(function()
-            dir = run("mktemp -d"):match("[^\n]+")
+            dir = helper.folder()
             run("mkdir -p %s/kernels %s/lua %s/src && cp src/abi_*.h %s/src && cp scripts/embed.lua %s", dir, dir, dir, dir, dir)
-            write(dir .. "/lua/odd.lua", "\0\1 ??= \"\\\" \200\255 1\n\n2" .. ("x"):rep(1000))
-            write(dir .. "/lua/empty.lua", "")
-            write(dir .. "/kernels/builtin.cu", '#include "twice.h"\nextern "C" __global__ void k(float *p) { p[0] = TWICE(p[0]); }\n')
-            write(dir .. "/kernels/twice.h", "#define TWICE(x) (2 * (x))\n")
+            helper.write(dir .. "/lua/odd.lua", "\0\1 ??= \"\\\" \200\255 1\n\n2" .. ("x"):rep(1000))
+            helper.write(dir .. "/lua/empty.lua", "")
+            helper.write(dir .. "/kernels/builtin.cu", '#include "twice.h"\nextern "C" __global__ void k(float *p) { p[0] = TWICE(p[0]); }\n')
+            helper.write(dir .. "/kernels/twice.h", "#define TWICE(x) (2 * (x))\n")
         end)
 
         teardown(function()
@@ -245,7 +233,7 @@ describe("the build #build", function()
 
         it("keeps every byte, and sorts the names", function()
             embed "GPUWB_SM=none"
-            write(dir .. "/dump.c", [[
+            helper.write(dir .. "/dump.c", [[
                 #include "embedded.h"
                 #include <stdio.h>
                 int main(void)
@@ -263,7 +251,7 @@ describe("the build #build", function()
                 dir, dir, dir)
             local expected = {}
             for name in run("cd %s && find lua kernels src -type f | LC_ALL=C sort", dir):gmatch("[^\n]+") do
-                local text = read(dir .. "/" .. name)
+                local text = helper.read(dir .. "/" .. name)
                 expected[#expected + 1] = ("%s %d\n%s"):format(name, #text, text)
             end
             assert.is_true(#expected >= 6)
@@ -280,16 +268,16 @@ describe("the build #build", function()
                 return embed(environment):find("nvcc builtin.cu", 1, true) ~= nil
             end
             assert.is_true(compiles "GPUWB_SM=90")
-            assert.truthy(read(dir .. "/out/embedded_files.c"):match("gwb_embedded_fatbin_size = [1-9]%d+;"))
+            assert.truthy(helper.read(dir .. "/out/embedded_files.c"):match("gwb_embedded_fatbin_size = [1-9]%d+;"))
             assert.is_false(compiles "GPUWB_SM=90")
             run("touch %s/kernels/twice.h", dir)
             assert.is_false(compiles "GPUWB_SM=90")
-            write(dir .. "/lua/empty.lua", "return 1")
+            helper.write(dir .. "/lua/empty.lua", "return 1")
             assert.is_false(compiles "GPUWB_SM=90")
-            write(dir .. "/kernels/twice.h", "#define TWICE(x) ((x) + (x))\n")
+            helper.write(dir .. "/kernels/twice.h", "#define TWICE(x) ((x) + (x))\n")
             assert.is_true(compiles "GPUWB_SM=90")
             assert.is_true(compiles "GPUWB_SM=80")
-            write(dir .. "/kernels/twice.h", "#define TWICE(x) (broken\n")
+            helper.write(dir .. "/kernels/twice.h", "#define TWICE(x) (broken\n")
             local output, status = sh("cd %s && GPUWB_SM=80 luajit embed.lua out", dir)
             assert.equal(1, status)
             assert.truthy(output:find("this command failed", 1, true))
@@ -311,7 +299,7 @@ describe("the build #build", function()
 
         -- A folder of programs that stands first in the path: what they are asked is written to its file "log".
         before_each(function()
-            stubs = run("mktemp -d"):match("[^\n]+")
+            stubs = helper.folder()
         end)
 
         after_each(function()
@@ -319,7 +307,7 @@ describe("the build #build", function()
         end)
 
         local function stub(name, text)
-            write(stubs .. "/" .. name, ("#!/bin/sh\necho %s \"$@\" >>%s/log\n%s\n"):format(name, stubs, text))
+            helper.write(stubs .. "/" .. name, ("#!/bin/sh\necho %s \"$@\" >>%s/log\n%s\n"):format(name, stubs, text))
             run("chmod +x %s/%s", stubs, name)
         end
 
@@ -333,7 +321,7 @@ describe("the build #build", function()
             local output, status = setup_sh()
             assert.equal(0, status)
             assert.falsy(output:find("installing", 1, true))
-            assert.falsy(read(stubs .. "/log"):find("apt-get", 1, true))
+            assert.falsy(helper.read(stubs .. "/log"):find("apt-get", 1, true))
         end)
 
         it("names and installs what is missing, fetching the lists only when it must", function()
@@ -343,12 +331,12 @@ describe("the build #build", function()
             local output, status = setup_sh()
             assert.equal(0, status)
             assert.truthy(output:find("installing premake4 lua-check\n", 1, true))
-            assert.truthy(read(stubs .. "/log"):find("apt%-get install [^\n]*premake4 lua%-check\n"))
-            assert.falsy(read(stubs .. "/log"):find("update", 1, true))
+            assert.truthy(helper.read(stubs .. "/log"):find("apt%-get install [^\n]*premake4 lua%-check\n"))
+            assert.falsy(helper.read(stubs .. "/log"):find("update", 1, true))
 
             stub("apt-get", ('test -e %s/lists || { test "$1" = update && touch %s/lists; }'):format(stubs, stubs))
             assert.equal(0, (select(2, setup_sh())))
-            assert.truthy(read(stubs .. "/log"):find("apt-get update", 1, true))
+            assert.truthy(helper.read(stubs .. "/log"):find("apt-get update", 1, true))
 
             stub("apt-get", "echo no such package; exit 100")
             output, status = setup_sh()
@@ -366,7 +354,7 @@ describe("the build #build", function()
             local output, status = sh("PATH=%s bash scripts/setup.sh", stubs)
             assert.equal(1, status)
             assert.truthy(output:find("apt-get install gcc g++", 1, true))
-            assert.falsy(read(stubs .. "/log"):find("apt-get", 1, true))
+            assert.falsy(helper.read(stubs .. "/log"):find("apt-get", 1, true))
         end)
     end)
 
@@ -374,7 +362,7 @@ describe("the build #build", function()
         it("makes a folder that runs specs with nothing from outside", function()
             local dir = copy .. "/packed"
             run("cd %s && GPUWB_SM=none bash scripts/bundle.sh packed", copy)
-            write(dir .. "/tests/tiny_spec.lua", [[
+            helper.write(dir .. "/tests/tiny_spec.lua", [[
                 it("is inside", function()
                     for _, name in ipairs { "busted", "luassert", "pl.path", "lfs", "term.core", "system.core", "cliargs", "dkjson", "jit.v" } do
                         local path = assert(package.searchpath(name, package.path) or package.searchpath(name, package.cpath))
@@ -393,7 +381,7 @@ describe("the build #build", function()
             local output, status = sh("cd %s && bash scripts/bundle.sh precious", copy)
             assert.equal(1, status)
             assert.truthy(output:find("is no bundle", 1, true))
-            assert.equal("", (read(copy .. "/precious/file")))
+            assert.equal("", (helper.read(copy .. "/precious/file")))
         end)
     end)
 end)

@@ -2,6 +2,7 @@
 -- Runs the command under test (the gpuwb that runs the specs) as a process: through files and pipes, or on a terminal.
 
 local ffi = require "ffi"
+local basic = require "tests.helper"
 
 -- busted runs each spec file with fresh modules, FFI's declarations stay.
 local function declare(text)
@@ -12,7 +13,6 @@ end
 declare [[
     typedef struct { int fd; short events, revents; } gpuwb_test_pollfd;
     typedef struct { unsigned short rows, columns, x, y; } gpuwb_test_winsize;
-    ssize_t readlink(const char *path, char *buffer, size_t size);
     int posix_openpt(int flags);
     int grantpt(int fd);
     int unlockpt(int fd);
@@ -42,32 +42,8 @@ local TIOCSWINSZ, POLLIN, SIGKILL = 0x5414, 1, 9
 
 local helper = {}
 
-local function own_path()
-    local buffer = ffi.new("char[4096]")
-    local size = tonumber(C.readlink("/proc/self/exe", buffer, 4096))
-    assert(size > 0, "/proc/self/exe cannot be read")
-    return ffi.string(buffer, size)
-end
-
-helper.gpuwb = own_path()
-
-function helper.quote(word)
-    return "'" .. tostring(word):gsub("'", "'\\''") .. "'"
-end
-
-function helper.write(path, text)
-    local file = assert(io.open(path, "wb"))
-    assert(file:write(text))
-    assert(file:close())
-    return path
-end
-
-function helper.read(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read "*a"
-    file:close()
-    return text
-end
+helper.gpuwb = basic.readlink "/proc/self/exe"
+helper.quote, helper.read, helper.write, helper.folder, helper.remove = basic.quote, basic.read, basic.write, basic.folder, basic.remove
 
 -- The path of a program, or nil.
 function helper.find(program)
@@ -75,18 +51,6 @@ function helper.find(program)
     local path = pipe:read "*l"
     pipe:close()
     return path
-end
-
--- A new folder; `remove` deletes it.
-function helper.folder()
-    local pipe = io.popen "mktemp -d"
-    local path = pipe:read "*l"
-    pipe:close()
-    return assert(path, "mktemp -d failed")
-end
-
-function helper.remove(folder)
-    os.execute("rm -rf " .. helper.quote(folder))
 end
 
 -- Runs a shell command line; gives {out=, err=, status=}, status 128 + N after signal N.

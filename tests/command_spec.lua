@@ -288,7 +288,7 @@ describe("the command", function()
             assert.equal(run({ "-e", "io.write(package.path)" }, { program = LUAJIT }).out, path:match "^(.*);")
         end)
 
-        it("FFI finds the program's functions, and C modules find Lua's", function()
+        it("FFI finds the program's functions, and C modules find Lua's (L15)", function()
             local code = "ffi = require 'ffi' ffi.cdef 'const char *gwb_version(void);' print(ffi.string(ffi.C.gwb_version()) == gpu.version)"
             assert.equal("true\n", run({ "-e", code }).out)
             if not pcall(require, "lfs") then return pending "no lfs to load" end
@@ -350,7 +350,7 @@ describe("the command", function()
         assert.equal(130, result.status)
     end)
 
-    describe("runs busted:", function()
+    describe("runs busted (B2):", function()
         local SPECS = {
             good = "it('passes', function() assert.equal(2, 1 + 1) end)",
             bad = "it('fails', function() assert.equal(3, 1 + 1) end)",
@@ -383,12 +383,19 @@ describe("the command", function()
             end)
         end
 
-        it("as .busted says", function()
+        it("as .busted says (B3)", function()
             if not (BUSTED and helper.find "lua") then return pending "no busted or no lua to start it" end
             helper.write(folder .. "/.busted", "return { default = { lua = 'gpuwb', output = 'plainTerminal' } }")
             local result = run({ "own_spec.lua" }, at { program = BUSTED, env = path() })
             os.remove(folder .. "/.busted")
             assert.equal(0, result.status)
+        end)
+
+        it("over several files that require gpuwb, in any order (L9)", function()
+            if not BUSTED then return pending "no busted" end
+            helper.write(folder .. "/both_spec.lua", "it('both', function() assert.equal(1, require('gpuwb').mat(1, 1, 'u8', {fill = 1}):at(0, 0)) end)")
+            local result = run({ BUSTED, "--output=plainTerminal", "--shuffle", "own_spec.lua", "both_spec.lua" }, at())
+            assert.truthy(result.out:find "2 successes / 0 failures / 0 errors", result.out)
         end)
 
         it("with words that hold blanks", function()

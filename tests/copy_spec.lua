@@ -98,7 +98,7 @@ helper.each_device(function(name)
             end
         end)
 
-        it("copies from and to pointers of the host's memory", function()
+        it("copies from and to pointers of the host's memory (C4)", function()
             gpu.checks("off")
             local src, dst = ffi.new("uint8_t[?]", 64), ffi.new("uint8_t[?]", 64)
             for i = 0, 63 do
@@ -116,7 +116,7 @@ helper.each_device(function(name)
             assert.same({5, 6, 7}, {dst[0], dst[1], dst[2]})
         end)
 
-        it("counts bytes, not elements", function()
+        it("counts bytes, not elements (C3)", function()
             local src, dst = gpu.mat(4, 2, "u16", {packed = true}):upload {1, 2, 3, 4, 5, 6, 7, 8}, gpu.mat(4, 2, "u16", {packed = true, fill = 0})
             gpu.copy2d {dst = dst, src = src, width = 8, height = 2}
             assert.equal(src:download(), dst:download())
@@ -126,7 +126,7 @@ helper.each_device(function(name)
             assert.same({1, 2, 3}, {out:at(2, 2)})
         end)
 
-        it("is a success that touches nothing for zero width or height, whatever the pointers", function()
+        it("is a success that touches nothing for zero width or height, whatever the pointers (C2)", function()
             local m = gpu.mat(4, 4, "u8", {fill = 7})
             local null = ffi.cast("void *", nil)
             for _, size in ipairs {{0, 4}, {4, 0}, {0, 0}} do
@@ -138,7 +138,7 @@ helper.each_device(function(name)
             assert.equal(("\7"):rep(16), m:download())
         end)
 
-        it("names both numbers of a pitch that is too small, and goes on", function()
+        it("names both numbers of a pitch that is too small, and goes on (C1)", function()
             local dst, src = gpu.mat(16, 4, "u8"), gpu.mat(16, 4, "u8", {fill = 1})
             raises("BAD_ARGUMENT", "width_bytes 10 > dst pitch 9", gpu.copy2d, {dst = dst, src = src, dst_step = 9, width = 10, height = 4})
             raises("BAD_ARGUMENT", "width_bytes 10 > src pitch 9", gpu.copy2d, {dst = dst, src = src, src_step = 9, width = 10, height = 4})

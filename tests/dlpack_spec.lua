@@ -109,7 +109,7 @@ helper.each_device(function(name)
             end
         end)
 
-        it("owns the memory: neither closing nor collecting the mat takes it", function()
+        it("owns the memory: neither closing nor collecting the mat takes it (D10)", function()
             for _, versioned in ipairs {true, false} do
                 local bytes = helper.bytes(61 * 17)
                 local m = gpu.mat(61, 17, "u8"):upload(bytes)
@@ -137,7 +137,7 @@ helper.each_device(function(name)
             assert.is_true(gpu.memory().used < before + 5 * 16384)      -- a dead slot of the stack may hold one
         end)
 
-        it("tells read-only memory by the flag, and not at all in the old struct", function()
+        it("tells read-only memory by the flag, and not at all in the old struct (D4)", function()
             local m = gpu.mat(4, 4, "u8", {fill = 1})
             local w = gpu.wrap {ptr = m.data, width = 4, height = 4, type = "u8", step = m.step, readonly = true, owner = m}
             assert.equal(1, tonumber(w:dlpack().flags))
@@ -148,7 +148,7 @@ helper.each_device(function(name)
             assert.equal(1, back:at(3, 3))
         end)
 
-        it("makes the consumer's stream wait, and nothing where it is told so", function()
+        it("makes the consumer's stream wait, and nothing where it is told so (D6)", function()
             local s, theirs = gpu.stream {blocking = false}, gpu.stream {blocking = false}
             local m, dst = gpu.mat(64, 64, "u8", {fill = 0}), gpu.mat(64, 64, "u8", {fill = 0})
             gpu.synchronize()
@@ -274,8 +274,26 @@ end)
 
 local folder, lib
 
+-- A tensor of 64x64 over that memory is kept until the work on it is done.
+local function held_by_its_work(name, ...)
+    local before, s = lib.test_deleted(), gpu.stream {device = name}
+    local t = lib.test_versioned(...)
+    t.dl_tensor.shape[0], t.dl_tensor.shape[1], t.dl_tensor.strides = 64, 64, nil
+    local m = gpu.from_dlpack(t)
+    assert.equal(name, m.device)
+    assert.truthy(tostring(m):find("foreign"))
+    s:sleep(60)
+    m:fill(3, {stream = s})
+    m:close()
+    gpu.mat(2, 2, "u8"):close()
+    assert.equal(before, lib.test_deleted())
+    s:synchronize()
+    gpu.synchronize()
+    assert.equal(1, lib.test_deleted() - before)
+end
+
 local function build()
-    folder = helper.run("mktemp -d"):match("[^\n]+")
+    folder = helper.folder()
     local out, status = helper.run("${CC:-cc} -std=c11 -O1 -Wall -Wextra -Werror -fPIC -shared -pthread -fvisibility=hidden -Isrc tests/c/dlpack.c -o "
         .. folder .. "/dlpack.so")
     assert(status == 0, out)
@@ -298,7 +316,7 @@ describe("with another library", function()
     end
 
     setup(build)
-    teardown(function() helper.run("rm -rf " .. folder) end)
+    teardown(function() helper.remove(folder) end)
 
     helper.each_device(function(name)
         local device_type, device_id = kind(name)
@@ -598,20 +616,8 @@ describe("with another library", function()
                 end
 
                 it("keeps it until the work on it is done", function()
-                    local p, before, s = memory(), lib.test_deleted(), gpu.stream {device = name}
-                    local t = lib.test_versioned(p, kind(name))
-                    t.dl_tensor.shape[0], t.dl_tensor.shape[1], t.dl_tensor.strides = 64, 64, nil
-                    local m = gpu.from_dlpack(t)
-                    assert.equal(name, m.device)
-                    assert.truthy(tostring(m):find("foreign"))
-                    s:sleep(60)
-                    m:fill(3, {stream = s})
-                    m:close()
-                    gpu.mat(2, 2, "u8"):close()
-                    assert.equal(before, lib.test_deleted())
-                    s:synchronize()
-                    gpu.synchronize()
-                    assert.equal(1, lib.test_deleted() - before)
+                    local p = memory()
+                    held_by_its_work(name, p, kind(name))
                     free(p)
                 end)
 
@@ -691,20 +697,7 @@ describe("with another library", function()
     it("is told of memory of its own only when the work on it is done", function()
         gpu.on("host", function()
             local bytes = ffi.new("uint8_t[4096]")
-            local before = lib.test_deleted()
-            local t = lib.test_versioned(bytes, 1, 0)
-            t.dl_tensor.shape[0], t.dl_tensor.shape[1], t.dl_tensor.strides = 64, 64, nil
-            local s = gpu.stream()
-            local m = gpu.from_dlpack(t)
-            assert.truthy(tostring(m):find("foreign"))
-            s:sleep(60)
-            m:fill(3, {stream = s})
-            m:close()
-            gpu.mat(2, 2, "u8"):close()
-            assert.equal(before, lib.test_deleted())
-            s:synchronize()
-            gpu.synchronize()
-            assert.equal(1, lib.test_deleted() - before)
+            held_by_its_work("host", bytes, 1, 0)
             assert.equal(3, bytes[4095])
         end)
     end)

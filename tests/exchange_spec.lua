@@ -90,7 +90,7 @@ helper.each_device(function(name)
             end
         end)
 
-        it("says what is read-only, also on the way back", function()
+        it("says what is read-only, also on the way back (D4)", function()
             local m = gpu.mat(4, 4, "u8", {fill = 1})
             local w = gpu.wrap {ptr = m.data, width = 4, height = 4, type = "u8", step = m.step, readonly = true, owner = m}
             local t = interface(w)
@@ -100,7 +100,7 @@ helper.each_device(function(name)
             assert.equal(1, (back:at(3, 3)))
         end)
 
-        it("owns the memory: neither closing nor collecting the mat takes it", function()
+        it("owns the memory: neither closing nor collecting the mat takes it (D10)", function()
             local bytes = helper.bytes(61 * 17)
             local m = gpu.mat(61, 17, "u8"):upload(bytes)
             local t = interface(m)
@@ -169,7 +169,7 @@ helper.each_device(function(name)
             raises("BAD_ARGUMENT", {"plain host memory", "array_interface()"}, m.cuda_array_interface, m)
         end)
     else
-        it("names a stream that is never 0, and makes it wait", function()
+        it("names a stream that is never 0, and makes it wait (D5)", function()
             local s, m = gpu.stream {blocking = false}, gpu.mat(16, 16, "u8", {fill = 0})
             raises("BAD_ARGUMENT", {name, "cuda_array_interface"}, m.array_interface, m)
             local t = m:cuda_array_interface()
@@ -196,7 +196,7 @@ helper.each_device(function(name)
             gpu.synchronize()
         end)
 
-        it("wraps a stream without owning it, and knows CUDA's two default streams", function()
+        it("wraps a stream without owning it, and knows CUDA's two default streams (T6, T16)", function()
             local s, m = gpu.stream(), gpu.mat(8, 8, "u8", {fill = 0})
             for _ = 1, 3 do
                 local w = gpu.wrap_stream(s.handle, {owner = s})
@@ -291,7 +291,7 @@ helper.each_device(function(name)
             return t
         end
 
-        it("reads strides or none, one to three dimensions, and every type", function()
+        it("reads strides or none, one to three dimensions, and every type (D3)", function()
             local function take(set) return gpu.from_array_interface(array(set)) end
             local m = take()
             assert.same({3, 4}, m.shape)

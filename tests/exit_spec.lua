@@ -19,7 +19,7 @@ local setup_code = [[
 ]]
 
 for _, device in ipairs(helper.devices()) do
-    describe("leaving with live mats on " .. device, function()
+    describe("leaving with live mats (T10) on " .. device, function()
         local function leave(code, wanted, message)
             local out, status = helper.run(helper.command() .. " --device " .. device .. " -e '" .. setup_code .. code .. "'")
             assert.equal(wanted, status, out)

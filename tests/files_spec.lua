@@ -8,31 +8,11 @@ local raises, at = helper.raises, make.at
 
 local folder
 
-setup(function()
-    folder = helper.run("mktemp -d"):gsub("\n", "")
-end)
-teardown(function()
-    helper.run("rm -rf '" .. folder .. "'")
-end)
+setup(function() folder = helper.folder() end)
+teardown(function() helper.remove(folder) end)
 
 local function write(name, text)
-    local path = folder .. "/" .. name
-    local file = assert(io.open(path, "wb"))
-    file:write(text)
-    file:close()
-    return path
-end
-
-local function read(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read("*a")
-    file:close()
-    return text
-end
-
--- Runs code in a gpuwb of its own; output, exit status.
-local function child(code, before)
-    return helper.run((before or "") .. helper.command() .. " -e '" .. code:gsub("'", "'\\''") .. "'")
+    return helper.write(folder .. "/" .. name, text)
 end
 
 helper.each_device(function(name)
@@ -178,7 +158,7 @@ helper.each_device(function(name)
             end
             gpu.save(list, folder .. "/again.y4m")
             gpu.save(list, folder .. "/again.yuv")
-            assert.equal(table.concat(frames), read(folder .. "/again.yuv"))
+            assert.equal(table.concat(frames), helper.read(folder .. "/again.yuv"))
             local count = 0
             for img, n in gpu.frames(folder .. "/again.y4m") do
                 count = count + 1
@@ -242,7 +222,7 @@ helper.each_device(function(name)
 
         it("come from a pipe", function()
             local path = write("pipe.y4m", make.y4m("W2 H2", {"abcdef", "ghijkl"}))
-            local out = child([[for img, n in gpu.frames("-") do io.write(n, img.planes[1]:download(), " ") end]], "cat '" .. path .. "' | ")
+            local out = helper.child([[for img, n in gpu.frames("-") do io.write(n, img.planes[1]:download(), " ") end]], "cat '" .. path .. "' | ")
             assert.equal("0abcd 1ghij ", out)
         end)
     end)
@@ -270,7 +250,7 @@ helper.each_device(function(name)
                 local obj = (kind == "hdr" or kind == "pfm") and f or kind == "y4m" and y or m
                 raises("IO", {"/dev/full", "No space left on device"}, gpu.save, obj, "/dev/full", {format = kind})
             end
-            local out, status = child([[gpu.save(gpu.mat(64, 64, "u8", {fill = 1}), "/dev/full", {format = "png"})]])
+            local out, status = helper.child([[gpu.save(gpu.mat(64, 64, "u8", {fill = 1}), "/dev/full", {format = "png"})]])
             assert.equal(1, status)
             assert.truthy(out:find("No space left on device", 1, true))
         end)
@@ -280,11 +260,11 @@ helper.each_device(function(name)
             local path = write("old.png", "what was there")
             raises("UNSUPPORTED", "convert", gpu.save, gpu.image("yuv420p", 4, 4), path)
             raises("SHAPE", "nothing to write", gpu.save, gpu.mat(0, 4, "u8"), path)
-            local out, status = child(("local m = gpu.mat(600, 600, 'u8x3', {fill = 1}) m:upload(io.open('/dev/urandom'):read(m.bytes)) "
+            local out, status = helper.child(("local m = gpu.mat(600, 600, 'u8x3', {fill = 1}) m:upload(io.open('/dev/urandom'):read(m.bytes)) "
                 .. "print(pcall(gpu.save, m, %q))"):format(path), "ulimit -f 100; ")
             assert.equal(0, status)
             assert.truthy(out:find("File too large", 1, true))
-            assert.equal("what was there", read(path))
+            assert.equal("what was there", helper.read(path))
             os.remove(path)
             assert.equal(before, helper.run("ls -A '" .. folder .. "'"))
         end)
@@ -319,7 +299,7 @@ helper.each_device(function(name)
                 .. "\"%s\", {format = \"pnm\"})'; wait"):format(fifo))
             os.remove(fifo)
             assert.equal(gpu.encode(m, "pnm"), out)
-            assert.equal(gpu.encode(m, "pnm"), (child([[gpu.save(gpu.mat(2, 1, "u8", {fill = 65}), "-", {format = "pnm"})]])))
+            assert.equal(gpu.encode(m, "pnm"), (helper.child([[gpu.save(gpu.mat(2, 1, "u8", {fill = 65}), "-", {format = "pnm"})]])))
             local broken = helper.run(helper.command() .. [[ -e 'local m = gpu.mat(500, 500, "u8", {fill = 65})
                 io.stderr:write(tostring(select(2, pcall(gpu.save, m, "-", {format = "pnm"}))))' | head -c 10]])
             assert.truthy(broken:find("Broken pipe", 1, true))
@@ -378,7 +358,7 @@ helper.each_device(function(name)
 
     describe("limits", function()
         local function resident()
-            return tonumber(read("/proc/self/statm"):match("^%d+ (%d+)")) * 4096
+            return tonumber(helper.read("/proc/self/statm"):match("^%d+ (%d+)")) * 4096
         end
 
         it("refuse a header that promises more than the file holds, before memory is taken (S11)", function()

@@ -96,6 +96,35 @@ function helper.untouched(view, parent, poison)
     end
 end
 
+-- A word for the shell.
+function helper.quote(word)
+    return "'" .. tostring(word):gsub("'", "'\\''") .. "'"
+end
+
+-- Writes a file; returns its path.
+function helper.write(path, text)
+    local file = assert(io.open(path, "wb"))
+    assert(file:write(text))
+    assert(file:close())
+    return path
+end
+
+function helper.read(path)
+    local file = assert(io.open(path, "rb"))
+    local text = file:read("*a")
+    file:close()
+    return text
+end
+
+-- A new folder; `remove` deletes it.
+function helper.folder()
+    return assert(helper.run("mktemp -d"):match("^(/[^\n]*)\n$"), "mktemp -d failed")
+end
+
+function helper.remove(folder)
+    os.execute("rm -rf " .. helper.quote(folder))
+end
+
 -- Runs a shell command; returns its output (stdout and stderr) and its exit status.
 function helper.run(command)
     local pipe = assert(io.popen("{ " .. command .. "\n} 2>&1; echo \"status $?\"", "r"))
@@ -103,6 +132,11 @@ function helper.run(command)
     pipe:close()
     local status = text:match("status (%d+)\n$")
     return (text:gsub("status %d+\n$", "")), tonumber(status)
+end
+
+-- Runs code in a gpuwb of its own, behind shell text such as "NAME=value"; output, exit status.
+function helper.child(code, before)
+    return helper.run((before or "") .. " " .. helper.command() .. " -e " .. helper.quote(code))
 end
 
 -- The command under test, as a shell word.

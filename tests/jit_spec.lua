@@ -37,7 +37,7 @@ describe("hot loops", function()
         end
     end)
 
-    it("read pixels by the hundred thousand from temporary views", function()
+    it("read pixels by the hundred thousand from temporary views (T14)", function()
         local out = traces [[
             local m = gpu.mat(4, 4, "u8", {fill = 3})
             local sum = 0

@@ -8,28 +8,17 @@ local raises, pixels = helper.raises, make.pixels
 local folder, programs, turbo
 
 setup(function()
-    folder = helper.run("mktemp -d"):gsub("\n", "")
+    folder = helper.folder()
     programs = select(2, helper.run("command -v cjpeg djpeg jpegtran")) == 0
     turbo = gpu.codecs().jpg == "libjpeg-turbo"
 end)
 teardown(function()
-    helper.run("rm -rf '" .. folder .. "'")
+    helper.remove(folder)
     gpu.codecs {libraries = true}
 end)
 
 local function write(name, text)
-    local path = folder .. "/" .. name
-    local file = assert(io.open(path, "wb"))
-    file:write(text)
-    file:close()
-    return path
-end
-
-local function read(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read("*a")
-    file:close()
-    return text
+    return helper.write(folder .. "/" .. name, text)
 end
 
 -- A picture with slopes, edges and a little noise, as a PPM.
@@ -89,7 +78,7 @@ helper.each_device(function()
                         run(("cjpeg -quality 85 -sample %s %s -outfile '%s' '%s'"):format(sampling[1], coding, path, source))
                         run(("djpeg -dct int -ppm -outfile '%s/r.ppm' '%s'"):format(folder, path))
                         run(("djpeg -dct int -grayscale -pnm -outfile '%s/r.pgm' '%s'"):format(folder, path))
-                        local want, luma = body(read(folder .. "/r.ppm")), body(read(folder .. "/r.pgm"))
+                        local want, luma = body(helper.read(folder .. "/r.ppm")), body(helper.read(folder .. "/r.pgm"))
                         each_way(function(library)
                             local img = gpu.load(path)
                             local most, mean = differ(want, pixels(img))
@@ -115,7 +104,7 @@ helper.each_device(function()
             local path = folder .. "/g.jpg"
             run(("cjpeg -grayscale -outfile '%s' '%s'; djpeg -dct int -pnm -outfile '%s/g.pgm' '%s'"):format(path, write("s.ppm", ppm(31, 23)), folder, path))
             each_way(function(library)
-                assert.is_true(differ(body(read(folder .. "/g.pgm")), pixels(gpu.load(path))) <= (library and 0 or 2))
+                assert.is_true(differ(body(helper.read(folder .. "/g.pgm")), pixels(gpu.load(path))) <= (library and 0 or 2))
                 assert.equal("gray", gpu.load(path, {format = "native"}).format)
             end)
             for _, photo in ipairs(gpu.list("../shared/data/photos/*.jpg")) do
@@ -165,7 +154,7 @@ helper.each_device(function()
             end
             for _, coding in ipairs {"", "-progressive", "-restart 2"} do
                 run(("cjpeg %s -outfile '%s/a.jpg' '%s'"):format(coding, folder, write("s.ppm", ppm(67, 45))))
-                local file = read(folder .. "/a.jpg")
+                local file = helper.read(folder .. "/a.jpg")
                 each_way(function()
                     for n = 0, #file - 1, 7 do
                         local err = raises("BAD_FILE", {}, gpu.decode, file:sub(1, n))
@@ -188,7 +177,7 @@ helper.each_device(function()
             end
             for _, coding in ipairs {"", "-progressive", "-restart 1"} do
                 run(("cjpeg %s -outfile '%s/a.jpg' '%s'"):format(coding, folder, write("s.ppm", ppm(160, 120))))
-                local file = read(folder .. "/a.jpg")
+                local file = helper.read(folder .. "/a.jpg")
                 local middle = math.floor(#file / 2)
                 each_way(function()
                     assert(gpu.decode(file))
@@ -237,7 +226,7 @@ helper.each_device(function()
                         local out = run(("djpeg -verbose -verbose -dct int -ppm -outfile '%s/b.ppm' '%s'"):format(folder, write("b.jpg", file)))
                         local h, v = sampling[1]:match("(%d)x(%d)")
                         assert.truthy(out:find(("Component 1: %shx%sv"):format(h, v), 1, true), out)
-                        local _, mean = differ(pixels(source), body(read(folder .. "/b.ppm")))
+                        local _, mean = differ(pixels(source), body(helper.read(folder .. "/b.ppm")))
                         assert.is_true(mean < 12, name .. " " .. mean)
                     end
                 end
@@ -264,7 +253,7 @@ helper.each_device(function()
                         end
                         if programs then
                             run(("djpeg -dct int -ppm -outfile '%s/c.ppm' '%s'"):format(folder, write("c.jpg", file)))
-                            local rgb = body(read(folder .. "/c.ppm"))
+                            local rgb = body(helper.read(folder .. "/c.ppm"))
                             for i, want in ipairs {201, 62, 33} do      -- BT.601, full range
                                 assert.is_true(math.abs(rgb:byte(i) - want) <= 3)
                             end

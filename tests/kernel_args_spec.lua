@@ -189,13 +189,6 @@ helper.each_device(function(name)
     end)
 end)
 
-describe("every kernel of this spec", function()
-    it("compiles for sm_90, with the names and sizes that the cuda device asks for", function()
-        local out = kernels.try_on_cuda(sources)
-        if not out then
-            pending("needs NVRTC, a checkout and a C compiler")
-            return
-        end
-        assert.truthy(out:find("vectors(float *out, float3 a, uchar4 b, int2 c, double2 d, params e, gwb_view v, const params *q)", 1, true), out)
-    end)
+it("compiles for sm_90, with the names and sizes that the cuda device asks for", function()
+    kernels.try_on_cuda(sources, "vectors(float *out, float3 a, uchar4 b, int2 c, double2 d, params e, gwb_view v, const params *q)")
 end)

@@ -104,10 +104,9 @@ describe("a kernel on the host device", function()
     end)
 
     it("compiles as C where the compiler knows no C++, and with others", function()
-        local folder = helper.run("mktemp -d"):match("[^\n]+")
-        local file = assert(io.open(folder .. "/only-c", "w"))
-        file:write("#!/bin/sh\nfor a; do [ \"$a\" = c++ ] && { echo 'cannot execute cc1plus' >&2; exit 1; }; done\nexec ${REAL_CC:-cc} \"$@\"\n")
-        file:close()
+        local folder = helper.folder()
+        helper.write(folder .. "/only-c",
+            "#!/bin/sh\nfor a; do [ \"$a\" = c++ ] && { echo 'cannot execute cc1plus' >&2; exit 1; }; done\nexec ${REAL_CC:-cc} \"$@\"\n")
         helper.run("chmod +x " .. folder .. "/only-c")
         local source = [[
             __device__ int twice(int v) { return 2 * v; }
@@ -144,6 +143,6 @@ describe("a kernel on the host device", function()
         for _, compiler in ipairs(compilers) do
             assert.equal(wanted, (run("XDG_CACHE_HOME=" .. folder .. " CC=" .. compiler, script)), compiler)
         end
-        helper.run("rm -rf " .. folder)
+        helper.remove(folder)
     end)
 end)

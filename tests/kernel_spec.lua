@@ -84,8 +84,8 @@ describe("the run-time compiler", function()
 
     describe("keeps what it made", function()
         local folder
-        before_each(function() folder = helper.run("mktemp -d"):match("[^\n]+") end)
-        after_each(function() helper.run("rm -rf " .. folder) end)
+        before_each(function() folder = helper.folder() end)
+        after_each(function() helper.remove(folder) end)
 
         -- Compiles a kernel with a warning in a process of its own; the log is empty where the result came from the cache.
         local function fresh(env, number)

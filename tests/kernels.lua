@@ -28,15 +28,19 @@ function kernels.recorder(sources)
     end
 end
 
+-- Whether the kernels that the fake driver runs are in gpuwb: nvcc put them there.
+function kernels.built_in()
+    return os.getenv "GPUWB_SM" ~= "none" and helper.run("command -v nvcc || ls ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"):find "^/[^\n]*nvcc\n" ~= nil
+end
+
 -- A folder with a libcuda.so.1 that needs no GPU; nil where it cannot be made. To be removed.
 function kernels.fake_driver()
-    local _, found = helper.run("test -f tests/c/fake_driver.c && command -v ${CC:-cc}")
-    if found ~= 0 then
+    if select(2, helper.run("test -f tests/c/fake_driver.c -a -f src/gwb.h && command -v ${CC:-cc}")) ~= 0 then
         return nil
     end
-    local folder = helper.run("mktemp -d"):match("[^\n]+")
-    local out, status = helper.run("${CC:-cc} -std=gnu11 -D_GNU_SOURCE= -O1 -fPIC -shared -pthread -ffp-contract=off -fvisibility=hidden -Isrc -Ikernels "
-        .. "tests/c/fake_driver.c tests/c/fake_rest.c -o " .. folder .. "/libcuda.so.1 -lm")
+    local folder = helper.folder()
+    local out, status = helper.run("${CC:-cc} -std=gnu11 -D_GNU_SOURCE= -O2 -Wall -Wextra -Werror -fPIC -shared -pthread -ffp-contract=off "
+        .. "-fvisibility=hidden -Isrc -Ikernels tests/c/fake_driver.c tests/c/fake_rest.c -o " .. folder .. "/libcuda.so.1 -lm")
     assert(status == 0, out)
     return folder
 end
@@ -57,28 +61,25 @@ local function pairs_of(t)
     return table.concat(out, ", ")
 end
 
--- Compiles every source by NVRTC for sm_90 as the cuda device does, which finds the names and sizes in the result. Gives what the kernels print as, or
--- nil where NVRTC, the checkout or a C compiler is missing.
-function kernels.try_on_cuda(sources)
+-- Compiles every source by NVRTC for sm_90 as the cuda device does, which finds the names and sizes in the result; one of them prints as `signature`.
+-- Pending where NVRTC, the checkout or a C compiler is missing.
+function kernels.try_on_cuda(sources, signature)
     local folder = C.gwb_nvrtc_version() > 0 and kernels.fake_driver()
     if not folder then
-        return nil
+        getfenv(2).pending("needs NVRTC, a checkout and a C compiler")
     end
     local script = {}
     for _, s in ipairs(sources) do
         script[#script + 1] = ("print(gpu.kernel(%q, {options = {%s}, defines = {%s}}))"):format(s.source, quoted(s.opts and s.opts.options),
             pairs_of(s.opts and s.opts.defines))
     end
-    local file = assert(io.open(folder .. "/all.lua", "w"))
-    file:write(table.concat(script, "\n"))
-    file:close()
+    helper.write(folder .. "/all.lua", table.concat(script, "\n"))
     local out, status = helper.run(("env -u GPUWB_DEVICE -u CUDA_VISIBLE_DEVICES ASAN_OPTIONS=detect_leaks=0 LD_LIBRARY_PATH=%s %s --device cuda:0 "
         .. "%s/all.lua"):format(folder, helper.command(), folder))
-    helper.run("rm -rf " .. folder)
+    helper.remove(folder)
     assert(status == 0, out)
     local count = select(2, out:gsub("kernel on cuda:0", ""))
-    assert(count == #sources, out)
-    return out
+    assert(count == #sources and out:find(signature, 1, true), out)
 end
 
 return kernels

@@ -4,6 +4,7 @@
 local gpu = require "gpuwb"
 local ffi = require "ffi"
 local helper = require "tests.helper"
+local kernels = require "tests.kernels"
 local raises = helper.raises
 
 local names = {"npp", "nvjpeg", "cufft", "cublas", "curand", "nvtx", "nvml"}
@@ -105,36 +106,63 @@ describe("ranges and marks for a profiler", function()
         assert.same({false, "oops"}, {ok, err})
         nvtx.pop()
     end)
+
+    -- A script's output beside a library that prints what it is told.
+    local function beside_stand_in(code)
+        local folder = helper.folder()
+        helper.write(folder .. "/nvtx.c", [[
+            #include <stdio.h>
+            int nvtxRangePushA(const char *name) { return fprintf(stderr, "push %s\n", name); }
+            int nvtxRangePop(void) { return fprintf(stderr, "pop\n"); }
+            void nvtxMarkA(const char *name) { fprintf(stderr, "mark %s\n", name); }]])
+        if select(2, helper.run(("${CC:-cc} -shared -fPIC %s/nvtx.c -o %s/libnvtx3interop.so.1"):format(folder, folder))) ~= 0 then
+            pending "needs a C compiler"
+        end
+        local out, status = helper.run(("LD_LIBRARY_PATH=%s %s -e %s"):format(folder, helper.command(), helper.quote(code)))
+        helper.remove(folder)
+        assert.equal(0, status, out)
+        return out
+    end
+
+    it("are gpu.range's too, and outlive the collector (L16)", function()
+        assert.equal("push outer\npush inner\nmark here\npop\npop\npush failing\npop\n3\n", beside_stand_in [[
+            gpu.range("outer", gpu.range, "inner", function()
+                collectgarbage() collectgarbage()
+                require("gpuwb.nvtx").mark "here"
+            end)
+            assert(select(2, pcall(gpu.range, "failing", error, "oops")) == "oops")
+            io.stderr:write(select("#", gpu.range("", function() return nil, 1, nil end)), "\n")]]:gsub("push \npop\n", ""))
+    end)
+
+    it("are looked for once", function()
+        assert.equal("1\n", beside_stand_in [[
+            local library, count = require "gpuwb.library", 0
+            library.open = function() count = count + 1 error "none" end
+            for _ = 1, 3 do assert(gpu.range("x", tostring, 5) == "5") end
+            print(count)]])
+    end)
 end)
 
 describe("the modules for GPU libraries beside stand-ins", function()
     local folder
-    local built = {}
 
-    setup(function()
-        folder = helper.run("mktemp -d"):match("[^\n]+")
-    end)
     teardown(function()
-        helper.run("rm -rf '" .. folder .. "'")
+        if folder then helper.remove(folder) end
     end)
 
     local function build()
-        local nvcc = helper.run("command -v nvcc || ls ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"):find("^/[^\n]*nvcc\n")
-        local _, status = helper.run("test -f tests/c/fake_driver.c -a -f src/gwb.h && command -v ${CC:-cc}")
-        if not nvcc or os.getenv "GPUWB_SM" == "none" or status ~= 0 then
-            pending "needs nvcc when gpuwb is built, a checkout and a C compiler"
-        end
-        if built.done then
+        if folder then
             return
         end
-        local out
-        out, status = helper.run(([[${CC:-cc} -std=gnu11 -D_GNU_SOURCE= -O2 -fPIC -shared -pthread -ffp-contract=off -fvisibility=hidden -Isrc \
-            -Ikernels tests/c/fake_driver.c tests/c/fake_rest.c -o %s/libcuda.so.1 -lm &&
-            ${CC:-cc} -std=gnu11 -O2 -Wall -Werror -fPIC -shared -fvisibility=hidden tests/c/fake_libraries.c -o %s/fake.so %s/libcuda.so.1 -lm && cd %s &&
+        folder = kernels.built_in() and kernels.fake_driver()
+        if not folder then
+            pending "needs nvcc when gpuwb is built, a checkout and a C compiler"
+        end
+        local out, status = helper.run(([[cd %s && ${CC:-cc} -std=gnu11 -O2 -Wall -Werror -fPIC -shared -fvisibility=hidden \
+                $OLDPWD/tests/c/fake_libraries.c -o fake.so libcuda.so.1 -lm &&
             for name in nppc.so.13 nppicc.so.13 nppig.so.13 nppif.so.13 nppial.so.13 nppidei.so.13 nvjpeg.so.13 cublas.so.13 cufft.so.12 curand.so.10 \
-                nvidia-ml.so.1; do ln -s fake.so lib$name; done]]):format(folder, folder, folder, folder))
+                nvidia-ml.so.1; do ln -s fake.so lib$name; done]]):format(folder))
         assert(status == 0, out)
-        built.done = true
     end
 
     local function run(device, code)

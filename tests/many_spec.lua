@@ -8,26 +8,11 @@ local raises, at, pixels = helper.raises, make.at, make.pixels
 
 local folder
 
-setup(function()
-    folder = helper.run("mktemp -d"):gsub("\n", "")
-end)
-teardown(function()
-    helper.run("rm -rf '" .. folder .. "'")
-end)
+setup(function() folder = helper.folder() end)
+teardown(function() helper.remove(folder) end)
 
 local function write(name, text)
-    local path = folder .. "/" .. name
-    local file = assert(io.open(path, "wb"))
-    file:write(text)
-    file:close()
-    return path
-end
-
-local function read(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read("*a")
-    file:close()
-    return text
+    return helper.write(folder .. "/" .. name, text)
 end
 
 -- A fresh folder inside the spec's.
@@ -41,10 +26,7 @@ end
 local function pictures_in(where, n)
     local list = {}
     for i = 1, n do
-        list[i] = ("%s/%03d.png"):format(where, i)
-        local file = assert(io.open(list[i], "wb"))
-        file:write(make.png(4, 2, 8, 0, {string.char(i, 1, 2, 3), "abcd"}))
-        file:close()
+        list[i] = helper.write(("%s/%03d.png"):format(where, i), make.png(4, 2, 8, 0, {string.char(i, 1, 2, 3), "abcd"}))
     end
     return list
 end
@@ -533,7 +515,7 @@ describe("scripts/convert.lua", function()
                 assert.equal(kind, gpu.info(where .. "/c." .. kind).kind)
             end
         end
-        assert.equal(24, #read(where .. "/c.yuv"))
+        assert.equal(24, #helper.read(where .. "/c.yuv"))
         local out, status = convert(("'%s/c.y4m' '%s/d.png' --resize 8x4"):format(where, where))
         assert.equal(1, status)
         assert.truthy(out:find("matrix", 1, true))

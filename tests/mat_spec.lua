@@ -45,7 +45,7 @@ helper.each_device(function(name)
             end
         end)
 
-        it("refuses sizes that are no whole numbers in range", function()
+        it("refuses sizes that are no whole numbers in range (C14)", function()
             for _, bad in ipairs {-1, 2.5, 2 ^ 31, 2 ^ 53, 0 / 0, 1 / 0, "8", {}, true} do
                 raises("BAD_ARGUMENT", {"width", "whole number"}, gpu.mat, bad, 3, "u8")
                 raises("BAD_ARGUMENT", {"height", "whole number"}, gpu.mat, 3, bad, "u8")
@@ -63,6 +63,15 @@ helper.each_device(function(name)
             raises("BAD_ARGUMENT", "true or false", gpu.mat, 2, 2, "u8", {packed = 1})
         end)
 
+        it("counts in Lua's numbers, which find their place in a table (L4)", function()
+            local m = gpu.mat(5, 3, "u8x3", {packed = true})
+            local sizes = {[5] = true, [3] = true, [1] = true, [15] = true, [45] = true}
+            for _, field in ipairs {"width", "height", "channels", "elem_size", "itemsize", "step", "bytes", "nbytes"} do
+                assert.is_true(sizes[m[field]], field)
+            end
+            assert.is_number(gpu.memory().used)
+        end)
+
         it("packs, aligns and fills as asked", function()
             assert.equal(15, gpu.mat(5, 2, "u8x3", {packed = true}).step)
             assert.equal(1024, gpu.mat(5, 2, "u8x3", {align = 1024}).step)
@@ -70,7 +79,7 @@ helper.each_device(function(name)
             assert.equal(("\1\2\3"):rep(10), gpu.mat(5, 2, "u8x3", {fill = {1, 2, 3}}):download())
         end)
 
-        it("has zero sizes that hold nothing and do nothing", function()
+        it("has zero sizes that hold nothing and do nothing (L6)", function()
             for _, size in ipairs {{0, 5}, {5, 0}, {0, 0}} do
                 local m = gpu.mat(size[1], size[2], "u8x3", {fill = 7})
                 assert.is_nil(m.data)
@@ -96,7 +105,7 @@ helper.each_device(function(name)
             raises("READ_ONLY", "data", function() m.data = nil end)
         end)
 
-        it("prints itself on one line and compares by memory and shape", function()
+        it("prints itself on one line and compares by memory and shape (L3)", function()
             local m = gpu.mat(4, 3, "u8x3")
             assert.truthy(tostring(m):find("^mat 4x3 u8x3 step %d+ " .. name .. " 0x%x+$"))
             assert.is_true(m == m:roi(0, 0, 4, 3))
@@ -129,7 +138,7 @@ helper.each_device(function(name)
             assert.same({{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}}, nested:totable())
         end)
 
-        it("keep the host's memory outside the picture as it is", function()
+        it("keep the host's memory outside the picture as it is (C6)", function()
             local src = ffi.new("uint8_t[?]", 4 * 16)
             ffi.fill(src, 64, 0xEE)
             gpu.mat(5, 4, "u8", {fill = 9}):download(src, {step = 16})
@@ -140,7 +149,7 @@ helper.each_device(function(name)
             end
         end)
 
-        it("of a source that is dropped at once still arrive", function()
+        it("of a source that is dropped at once still arrive (T2)", function()
             local s = gpu.stream()
             local m = gpu.mat(300, 200, "u8")
             for i = 1, 20 do
@@ -172,6 +181,11 @@ helper.each_device(function(name)
             raises("BAD_ARGUMENT", "element 1", m.upload, m, {"a"})
         end)
 
+        it("of a picture of 3840x2160 fit into lists (L18)", function()
+            local list = gpu.mat(3840, 2160, "u8", {fill = 3}):totable()
+            assert.same({2160, 3840, 3}, {#list, #list[2160], list[2160][3840]})
+        end)
+
         it("are read one at a time, x and y from 0", function()
             local m = gpu.mat(3, 2, "i16x3"):upload {{{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}, {{-1, -2, -3}, {-4, -5, -6}, {-7, -8, -32768}}}
             assert.same({4, 5, 6}, {m:at(1, 0)})
@@ -185,7 +199,7 @@ helper.each_device(function(name)
             assert.equal(1 / 0, (f:at(1, 0)))
         end)
 
-        it("survive every type at its limits", function()
+        it("survive every type at its limits (L21)", function()
             local limits = {u8 = {0, 255}, i8 = {-128, 127}, u16 = {0, 65535}, i16 = {-32768, 32767}, u32 = {0, 4294967295},
                             i32 = {-2147483648, 2147483647}, f16 = {-65504, 2 ^ -24}, f32 = {-2 ^ 127, 2 ^ -149}, f64 = {-2 ^ 1023, 2 ^ -1074}}
             for t, range in pairs(limits) do
@@ -273,7 +287,7 @@ helper.each_device(function(name)
     end)
 
     describe("views", function()
-        it("share memory and step, and keep the parent alive", function()
+        it("share memory and step, and keep the parent alive (L12)", function()
             local m = gpu.mat(8, 6, "u8", {fill = 0})
             local v = m:roi(2, 1, 3, 2)
             assert.equal(m.step, v.step)
@@ -328,6 +342,29 @@ helper.each_device(function(name)
             raises("SHAPE", "u32", m.reshape, m:rows(0, 1):cols(1, 4), 1, 1, "u32")
         end)
 
+        it("at odd bytes give every operation what a copy of them gives, and nothing around them (C10) #kernels", function()
+            local whole = gpu.mat(40, 24, "u8x3"):upload(helper.bytes(40 * 24 * 3))
+            for _, size in ipairs {{1, 1}, {7, 3}, {17, 9}, {33, 22}} do
+                local view, parent = whole:roi(1, 1, size[1], size[2]), gpu.mat(size[1] + 2, size[2] + 2, "u8x3", {fill = 0xEE})
+                local copy, out = view:clone {packed = true}, parent:roi(1, 1, size[1], size[2])
+                for what, fn in pairs {
+                    cast = function(m) return m:cast("f32", {scale = 2}) end,
+                    split = function(m) return m:channels_split()[3] end,
+                    merge = function(m) return gpu.merge(m:channels_split()) end,
+                    gray = function(m) return gpu.image_from("rgb24", {m}):convert("gray", {matrix = "bt709", range = "full"}).planes[1] end,
+                    nv12 = function(m) return gpu.image_from("rgb24", {m}):convert("nv12", {matrix = "bt601", range = "limited"}).planes[2] end,
+                    resize = function(m) return m:resize(11, 5) end,
+                    flip = function(m) return m:flip("both") end,
+                } do
+                    assert.equal(fn(copy):download(), fn(view):download(), what)
+                end
+                gpu.copy(out, view)
+                assert.equal(copy:download(), out:download())
+                out:fill(0xEE)
+                assert.equal(("\xEE"):rep(parent.bytes), parent:download())
+            end
+        end)
+
         it("slice bytes with a step of their own", function()
             local m = gpu.mat(12, 2, "u8", {packed = true}):upload(helper.bytes(24))
             assert.equal(m:download():sub(4, 6) .. m:download():sub(12, 14), m:slice(3, 3, 2, "u8", 8):download())
@@ -339,7 +376,7 @@ helper.each_device(function(name)
     end)
 
     describe("new mats", function()
-        it("are cloned, packed and copied from regions", function()
+        it("are cloned, packed and copied from regions (C7, D9)", function()
             local m = gpu.mat(9, 7, "u16x3"):upload(helper.bytes(9 * 7 * 6))
             local v = m:roi(1, 1, 5, 4)
             local clone = v:clone()
@@ -350,6 +387,8 @@ helper.each_device(function(name)
             assert.equal(30, packed.step)
             assert.is_true(packed:is_contiguous() and packed:is_continuous())
             assert.is_true(rawequal(packed, packed:packed()))
+            local padded = gpu.mat(416, 3, "u8", {align = 512, fill = 1})
+            assert.same({512, false, 416, 1248}, {padded.step, padded:is_continuous(), padded:packed().step, #padded:packed():download()})
             local dst = gpu.mat(5, 4, "u16x3")
             assert.is_true(rawequal(dst, packed:copy_to(dst)))
             assert.equal(clone:download(), dst:download())
@@ -433,7 +472,7 @@ helper.each_device(function(name)
     end)
 
     describe("more than 2^31 bytes", function()
-        it("are filled, copied and read to the last one", function()
+        it("are filled, copied and read to the last one (L11)", function()
             if gpu.memory().free < 8e9 then
                 return pending("wants 8 GB of free memory")
             end
@@ -487,7 +526,7 @@ helper.each_device(function(name)
 end)
 
 describe("methods", function()
-    it("check what they are called on", function()
+    it("check what they are called on (L13)", function()
         local m = gpu.mat(2, 2, "u8")
         local s = gpu.stream()
         for name, method in pairs(require("gpuwb.mat").methods) do
@@ -503,7 +542,7 @@ describe("methods", function()
 end)
 
 describe("gpu.wrap", function()
-    it("shows foreign memory with its step, and keeps the owner", function()
+    it("shows foreign memory with its step, and keeps the owner (C13)", function()
         local bytes = ffi.new("uint8_t[?]", 48)
         for i = 0, 47 do
             bytes[i] = i
@@ -528,7 +567,7 @@ describe("gpu.wrap", function()
         assert.equal(47, bytes[47])
     end)
 
-    it("keeps an array that has no other owner", function()
+    it("keeps an array that has no other owner (L1)", function()
         local m = gpu.wrap {ptr = ffi.new("uint8_t[64]", 7), width = 8, height = 8, type = "u8"}
         for _ = 1, 20 do
             ffi.new("uint8_t[64]", 0)

@@ -207,7 +207,7 @@ local sizes = {{1, 1}, {2, 2}, {5, 3}, {17, 9}, {13, 16}, {31, 7}}
 local chains = {}       -- the texts of those that ran, for the compiler's spec
 
 helper.each_device(function(device)
-    it("has right values for resize", function()
+    it("has right values for resize (R1, R2, R4)", function()
         local function row(list, ...)
             local m = gpu.mat(#list, 1, "f32")
             m:upload(ffi.string(ffi.new("float[?]", #list, list), 4 * #list))
@@ -230,7 +230,7 @@ helper.each_device(function(device)
     end)
 
     for _, name in ipairs(names) do
-        it("does " .. name .. " as the reference does", function()
+        it("does " .. name .. " as the reference does" .. (name == "resize" and " (R5)" or ""), function()
             local random = helper.random(#name * 7919 + name:byte())
             for _, format in ipairs {"rgb24", "nv12", "grayf32le", "rgba"} do
                 for _, size in ipairs(sizes) do

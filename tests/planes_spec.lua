@@ -6,12 +6,8 @@ local reference = require "tests.reference"
 
 local folder
 
-setup(function()
-    folder = helper.run("mktemp -d"):gsub("\n", "")
-end)
-teardown(function()
-    helper.run("rm -rf '" .. folder .. "'")
-end)
+setup(function() folder = helper.folder() end)
+teardown(function() helper.remove(folder) end)
 
 local function script(device, name, ...)
     local words = {helper.command(), "--device", device, "scripts/" .. name .. ".lua"}

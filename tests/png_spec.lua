@@ -8,21 +8,17 @@ local raises, pixels = helper.raises, make.pixels
 local folder, program
 
 setup(function()
-    folder = helper.run("mktemp -d"):gsub("\n", "")
+    folder = helper.folder()
     local _, status = helper.run(("gcc -O1 tests/c/png_pixels.c -o '%s/png_pixels' -lpng"):format(folder))
     program = status == 0 and ("'%s/png_pixels' "):format(folder) or nil
 end)
 teardown(function()
-    helper.run("rm -rf '" .. folder .. "'")
+    helper.remove(folder)
     gpu.codecs {libraries = true}
 end)
 
 local function write(text)
-    local path = folder .. "/a.png"
-    local file = assert(io.open(path, "wb"))
-    file:write(text)
-    file:close()
-    return path
+    return helper.write(folder .. "/a.png", text)
 end
 
 -- What libpng makes of a file: "u8x3", size, bytes; nil where it refuses.

@@ -540,27 +540,27 @@ describe("a process with Python", function()
         assert.truthy(text:find("libpython3.99.so.1.0", 1, true), text)
         text = run(code, "GPUWB_PYTHON=/bin/true")
         assert.truthy(text:find("/bin/true does not run", 1, true), text)
-        local folder = helper.run("mktemp -d"):gsub("\n", "")
+        local folder = helper.folder()
         helper.run(("printf '#!/bin/sh\\nprintf \"python\\\\t2.7.18\\\\t/x\\\\n\"\\n' > %s/python3; chmod +x %s/python3"):format(folder, folder))
         text = run(code, ("GPUWB_PYTHON=%s/python3"):format(folder))
         assert.truthy(text:find("is Python 2.7.18; wanted 3.8 or later", 1, true), text)
         helper.run(("printf '#!/bin/sh\\nprintf \"python\\\\t3.99.1\\\\t/x\\\\nname\\\\tlibpython3.99.so\\\\n\"\\n' > %s/python3"):format(folder))
         text = run(code, ("GPUWB_PYTHON=%s/python3"):format(folder))
         assert.truthy(text:find("without a shared library", 1, true) and text:find("libpython3.99", 1, true), text)
-        helper.run("rm -rf " .. folder)
+        helper.remove(folder)
     end)
 
     it("has the virtual environment of the interpreter that is named", function()
-        local folder = helper.run("mktemp -d"):gsub("\n", "")
+        local folder = helper.folder()
         local text, status = helper.run(("%s -m venv --without-pip %s/venv"):format(py.info.executable, folder))
         if status ~= 0 then
-            helper.run("rm -rf " .. folder)
+            helper.remove(folder)
             pending("this Python makes no virtual environments: " .. text:match("[^\n]*"))
         end
         text = run(start .. "local sys = py.import('sys') print(sys.executable, sys.prefix, py.info.executable)",
             ("GPUWB_PYTHON=%s/venv/bin/python3"):format(folder))
         local exe = folder .. "/venv/bin/python3"
-        helper.run("rm -rf " .. folder)
+        helper.remove(folder)
         assert.equal(("%s\t%s/venv\t%s\n"):format(exe, folder, exe), text)
     end)
 

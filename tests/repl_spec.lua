@@ -16,7 +16,7 @@ local function answer(text)
 end
 
 describe("the prompt, from a pipe,", function()
-    it("prints values and no prompts", function()
+    it("prints values and no prompts (B5)", function()
         assert.equal("2\n2\n2\n", answer "1+1\n=1+1\n= 1+1")
         assert.equal('1\t"a"\tnil\n', answer "1, 'a', nil")
         assert.equal("nil\n", answer "undefined")
@@ -40,7 +40,7 @@ describe("the prompt, from a pipe,", function()
         assert.equal('"kept"\n"kept"\n', answer "'kept'\nprint()\n_" :gsub("\n\n", "\n"))
     end)
 
-    it("joins lines to a chunk", function()
+    it("joins lines to a chunk (B6)", function()
         assert.equal("1\n2\n", answer "for i = 1, 2 do\nprint(i)\nend")
         assert.equal("3\n", answer "x =\n\n3\nx")
         assert.equal("6\n", answer "1 +\n2 +\n3")
@@ -95,7 +95,7 @@ describe("the prompt, from a pipe,", function()
         assert.equal("{x = 1}\n", answer "tostring = nil; type = nil; pairs = nil\n{x = 1}")
     end)
 
-    it("leaves by os.exit with its status, and what runs keeps its output", function()
+    it("leaves by os.exit with its status, and what runs keeps its output (B8)", function()
         local result = feed "io.write 'a';\nos.exit(3)\nprint 'not reached'"
         assert.same({ out = "a", err = "", status = 3 }, result)
     end)
@@ -228,7 +228,7 @@ describe("the prompt, on a terminal,", function()
         terminal:expect "2\r\n"
     end)
 
-    it("takes a pasted block as one chunk", function()
+    it("takes a pasted block as one chunk (B4)", function()
         start()
         terminal:send "\27[200~local sum = 0\rfor i = 1, 3 do\n\tsum = sum + i\nend\rprint('sum', sum) return sum\r\27[201~"
         terminal:expect "return sum"

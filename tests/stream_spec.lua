@@ -23,7 +23,7 @@ helper.each_device(function(name)
             assert.equal(2, (m:at(63, 63)))
         end)
 
-        it("returns from an upload, and from copies of page-locked memory, before the work is done", function()
+        it("returns from an upload, and from copies of page-locked memory, before the work is done (T3)", function()
             local s = gpu.stream()
             local m, h, back = gpu.mat(512, 512, "u8"), gpu.host_mat(512, 512, "u8", {fill = 3}), gpu.host_mat(512, 512, "u8", {fill = 0})
             local bytes = helper.bytes(512 * 512)
@@ -43,6 +43,32 @@ helper.each_device(function(name)
                 assert.equal(bytes, m:download())
             end
         end)
+
+        it("is waited for by whoever reads what it copies to the host (T4)", function()
+            local s = gpu.stream {blocking = false}
+            local m, h = gpu.mat(300, 200, "u8", {fill = 6}), gpu.host_mat(300, 200, "u8", {fill = 0})
+            for _, read in ipairs {function() return (h:at(299, 199)) end, function() return h:download():byte(60000) end,
+                                   function() return ffi.cast("uint8_t *", h:wait().data)[199 * h.step + 299] end} do
+                h:fill(0):wait()
+                s:sleep(20)
+                gpu.copy(h, m, {stream = s})
+                assert.equal(6, read())
+            end
+        end)
+
+        if name ~= "host" then
+            it("is behind CUDA's legacy stream, or beside it with blocking = false (T6) #legacy", function()
+                local legacy = gpu.wrap_stream(1)
+                for _, blocking in ipairs {true, false} do
+                    local s = gpu.stream {blocking = blocking}
+                    s:sleep(200)
+                    legacy:sleep(1)
+                    legacy:synchronize()
+                    assert.equal(blocking, s:query())
+                    s:synchronize()
+                end
+            end)
+        end
 
         it("has a handle that cannot be written", function()
             local s = gpu.stream()
@@ -169,7 +195,7 @@ helper.each_device(function(name)
     end)
 
     describe("lifetime", function()
-        it("of a mat dropped while its work runs is the work's", function()
+        it("of a mat dropped while its work runs is the work's (T1)", function()
             local s = gpu.stream {blocking = false}
             local keep = {}
             for i = 1, 200 do
@@ -205,7 +231,7 @@ helper.each_device(function(name)
             end
         end)
 
-        it("lets mats go in any order", function()
+        it("lets mats go in any order (T7)", function()
             local random = helper.random(7)
             for _ = 1, 20 do
                 local list = {}
@@ -220,7 +246,7 @@ helper.each_device(function(name)
             end
         end)
 
-        it("of many mats that nobody releases stays within bounds", function()
+        it("of many mats that nobody releases stays within bounds (T13)", function()
             gpu.trim()
             collectgarbage()
             collectgarbage()
@@ -233,7 +259,7 @@ helper.each_device(function(name)
             assert.is_true(most - before < 2 ^ 30, "the collector does not see the mats")
         end)
 
-        it("gives all memory back", function()
+        it("gives all memory back (T8)", function()
             collectgarbage()
             collectgarbage()
             gpu.synchronize()

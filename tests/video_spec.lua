@@ -8,16 +8,8 @@ local raises = helper.raises
 local have = select(2, helper.run("ffmpeg -version && ffprobe -version")) == 0
 local folder
 
-setup(function()
-    folder = helper.run("mktemp -d"):gsub("\n", "")
-end)
-teardown(function()
-    helper.run("rm -rf '" .. folder .. "'")
-end)
-
-local function quote(text)
-    return "'" .. text:gsub("'", "'\\''") .. "'"
-end
+setup(function() folder = helper.folder() end)
+teardown(function() helper.remove(folder) end)
 
 local function it_with_ffmpeg(name, fn)
     it(name, function()
@@ -31,11 +23,6 @@ end
 local function ffmpeg(arguments)
     local text, status = helper.run("cd '" .. folder .. "' && ffmpeg -v error -nostdin -y " .. arguments)
     assert(status == 0, text)
-end
-
--- Runs code in a gpuwb of its own; output, exit status.
-local function child(code, before)
-    return helper.run((before or "") .. " " .. helper.command() .. " -e " .. quote(code))
 end
 
 -- Children of this process that are called ffmpeg or ffprobe, zombies too.
@@ -235,7 +222,7 @@ helper.each_device(function(name)
         end)
 
         it_with_ffmpeg("are lost when a device is reset, with an error", function()
-            local out, status = child(([[
+            local out, status = helper.child(([[
                 local gpu = require "gpuwb"
                 gpu.device "%s"
                 local frames = gpu.frames "%s/long.mp4"
@@ -263,8 +250,8 @@ helper.each_device(function(name)
     end)
 
     it_with_ffmpeg("a video's first frame goes through the planes job", function()
-        local out, status = helper.run(("%s --device %s scripts/planes.lua %s %s"):format(helper.command(), name, quote(folder .. "/clip.mp4"),
-            quote(folder .. "/first.png")))
+        local out, status = helper.run(("%s --device %s scripts/planes.lua %s %s"):format(helper.command(), name, helper.quote(folder .. "/clip.mp4"),
+            helper.quote(folder .. "/first.png")))
         assert.equal(0, status, out)
         local picture = gpu.load(folder .. "/first.png")
         local frames = gpu.frames(folder .. "/clip.mp4")
@@ -366,7 +353,7 @@ helper.each_device(function(name)
                 end
                 w:close()
             end)
-            local out, status = child(([[
+            local out, status = helper.child(([[
                 local gpu = require "gpuwb"
                 local img = gpu.image("yuv420p", 640, 480)
                 local ok, err = pcall(function()
@@ -499,7 +486,7 @@ describe("video files", function()
     end)
 
     it("without ffmpeg say what to install", function()
-        local out = child(([[
+        local out = helper.child(([[
             local gpu = require "gpuwb"
             local file = io.open("%s/some.mp4", "wb")
             file:write("some")

@@ -6,13 +6,6 @@ local helper = require "tests.helper"
 local command = require "tests.command_helper"
 local raises = helper.raises
 
-local function read(path)
-    local file = assert(io.open(path, "rb"))
-    local text = file:read("*a")
-    file:close()
-    return text
-end
-
 helper.each_device(function(name)
     describe("gpu.diff", function()
         it("finds what differs, first in the order of rows", function()
@@ -247,7 +240,7 @@ helper.each_device(function(name)
 
         -- The complete events of a trace by category, each checked for what Perfetto needs; and the names of rows.
         local function events()
-            local list, position, problem = json.decode(read(path))
+            local list, position, problem = json.decode(helper.read(path))
             assert.is_nil(problem)
             assert.truthy(position)
             local found, rows = {}, {}
@@ -349,7 +342,7 @@ helper.each_device(function(name)
             gpu.trace(path, function() end)
         end)
 
-        it("is whole after os.exit, with the ranges that were open", function()
+        it("is whole after os.exit, with the ranges that were open (L19)", function()
             for _, how in ipairs {"os.exit(3)", "os.exit(3, true)"} do
                 local code = ([[gpu.device(%q) gpu.trace(%q, function() gpu.range("open", function()
                     local m = gpu.mat(640, 480, "u8", {fill = 1}) gpu.default_stream():sleep(30) m:fill(2) %s end) end)]]):format(name, path, how)

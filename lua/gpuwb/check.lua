@@ -231,6 +231,15 @@ function check.own(owner, handle, close)
     return owner
 end
 
+-- Closes owner.handle now, once.
+function check.disown(owner, close)
+    local handle = owner.handle
+    if handle then
+        owner.handle = nil
+        close(ffi.gc(handle, nil))
+    end
+end
+
 -- A cdata pointer or array as `void *`, and the bytes it is known to hold (nil for a bare pointer). NULL and everything else is an error.
 local pointer_kind = {}     -- by ctype id: "pointer", "array" or false
 function check.pointer(op, name, v)

@@ -230,10 +230,7 @@ local function open_frames(op, path, frame_bytes, params)
 end
 
 local function close_frames(frames)
-    if frames.handle then
-        C.gwb_frames_close(ffi.gc(frames.handle, nil))
-        frames.handle = nil
-    end
+    check.disown(frames, C.gwb_frames_close)
 end
 
 -- What a raw file's frames are: a function that makes an image of a frame's bytes, and their number.

@@ -85,10 +85,8 @@ function methods:close()
     if not g then
         check.fail("BAD_ARGUMENT", "graph:close", "call it as a method of a graph, got %s", check.show(self))
     end
-    if g.handle then
-        C.gwb_graph_close(ffi.gc(g.handle, nil))
-        g.handle, g.fn = nil, nil
-    end
+    check.disown(g, C.gwb_graph_close)
+    g.fn = nil
 end
 
 function meta.__tostring(self)

@@ -419,11 +419,7 @@ end
 
 --- k:close(): releases now; work under way goes on. Twice is harmless.
 function methods:close()
-    local o = own("kernel:close", self)
-    if o.handle then
-        C.gwb_kernel_close(ffi.gc(o.handle, nil))
-        o.handle = nil
-    end
+    check.disown(own("kernel:close", self), C.gwb_kernel_close)
 end
 
 local function read_function(handle, index, owner)

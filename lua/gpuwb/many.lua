@@ -92,11 +92,7 @@ local function check_reader(reader)
 end
 
 local function close(reader)
-    local handle = check_reader(reader).handle
-    if handle then
-        reader.handle = nil
-        C.gwb_loader_close(ffi.gc(handle, nil))
-    end
+    check.disown(check_reader(reader), C.gwb_loader_close)
 end
 
 -- The next file that there is a result for: image or mat, path, position in the list, warning.

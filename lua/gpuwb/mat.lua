@@ -34,6 +34,15 @@ end
 
 -- ---- making
 
+-- What a new mat is to be, checked: element type, channels, packed, align.
+local function shape(op, width, height, kind, opts, known)
+    check.integer(op, "width", width, 0, max_size)
+    check.integer(op, "height", height, 0, max_size)
+    local code, channels = types.parse(op, "type", kind)
+    opts = check.options(op, opts, known)
+    return code, channels, check.boolean(op, "packed", opts.packed), opts.align and check.integer(op, "align", opts.align, 1, 1048576)
+end
+
 --- gpu.mat(width, height, type [, {packed=, align=, fill=, stream=, device=, shared=}]) -> mat, owned by the script.
 -- width, height: pixels, 0..2147483647. type: "u8", "u8x3", "8UC3", "float32" … packed: rows without gaps; align: step is a multiple of that many
 -- bytes (a power of two); fill: a number or a list, one a channel, else the memory is not cleared; shared: other processes can open it
@@ -43,21 +52,18 @@ end
 -- print(m.width, m.height, m.type, m:at(2, 1))     --> 3  2  u8x3  10  20  30
 function mat.create(width, height, kind, opts)
     local op = "gpu.mat"
-    check.integer(op, "width", width, 0, max_size)
-    check.integer(op, "height", height, 0, max_size)
-    local code, channels = types.parse(op, "type", kind)
-    opts = check.options(op, opts, {"packed", "align", "fill", "stream", "device", "shared"})
+    local code, channels, packed, align = shape(op, width, height, kind, opts, {"packed", "align", "fill", "stream", "device", "shared"})
+    opts = opts or {}
     local stream = check.stream(op, opts.stream)
     local position = opts.device == nil and stream and cast("gwb_stream *", stream).device or device.position(op, opts.device)
-    return mat.allocate(op, position, width, height, code, channels, check.boolean(op, "packed", opts.packed),
-        opts.align and check.integer(op, "align", opts.align, 1, 1048576), opts.fill, stream, check.boolean(op, "shared", opts.shared))
+    return mat.allocate(op, position, width, height, code, channels, packed, align, opts.fill, stream, check.boolean(op, "shared", opts.shared))
 end
 
 -- The same for modules: checked arguments, a device position.
-function mat.allocate(op, position, width, height, code, channels, packed, align, fill, stream, shared)
+function mat.allocate(op, position, width, height, code, channels, packed, align, fill, stream, shared, pinned)
     local m = new_mat()
     local p = new_params()
-    p.packed, p.align = packed and 1 or 0, align or 0
+    p.packed, p.align, p.pinned = packed and 1 or 0, align or 0, pinned and 1 or 0
     device.allocate(op, position, shared and C.gwb_mat_create_shared or C.gwb_mat_create, m, position, width, height, code, channels, p)
     if fill ~= nil then
         m:fill(fill, stream and {stream = stream})
@@ -69,20 +75,8 @@ end
 -- It belongs to the host device; a cuda device copies from and to it without a stop on the way.
 function mat.host(width, height, kind, opts)
     local op = "gpu.host_mat"
-    check.integer(op, "width", width, 0, max_size)
-    check.integer(op, "height", height, 0, max_size)
-    local code, channels = types.parse(op, "type", kind)
-    opts = check.options(op, opts, {"packed", "align", "fill"})
-    local m = new_mat()
-    local p = new_params()
-    p.packed = check.boolean(op, "packed", opts.packed) and 1 or 0
-    p.align = opts.align and check.integer(op, "align", opts.align, 1, 1048576) or 0
-    p.pinned = 1
-    device.allocate(op, 0, C.gwb_mat_create, m, 0, width, height, code, channels, p)
-    if opts.fill ~= nil then
-        m:fill(opts.fill)
-    end
-    return m
+    local code, channels, packed, align = shape(op, width, height, kind, opts, {"packed", "align", "fill"})
+    return mat.allocate(op, 0, width, height, code, channels, packed, align, opts and opts.fill, nil, false, true)
 end
 
 --- gpu.wrap{ptr=, width=, height=, type=, step=, owner=, stream=, readonly=, device=} -> mat over memory of another library.

@@ -21,26 +21,28 @@ local nvjpeg = {}
 
 local WHAT = "nvJPEG"
 
-ffi.cdef [[
-    typedef struct gwb_nvjpeg_image { uint8_t *channel[4]; size_t pitch[4]; } gwb_nvjpeg_image;     /* nvjpegImage_t */
-    int nvjpegCreateSimple(void **handle);
-    int nvjpegDestroy(void *handle);
-    int nvjpegJpegStateCreate(void *handle, void **state);
-    int nvjpegJpegStateDestroy(void *state);
-    int nvjpegGetImageInfo(void *handle, const uint8_t *data, size_t length, int *components, int *subsampling, int widths[4], int heights[4]);
-    int nvjpegDecode(void *handle, void *state, const uint8_t *data, size_t length, int format, gwb_nvjpeg_image *out, void *stream);
-    int nvjpegDecodeBatchedInitialize(void *handle, void *state, int count, int threads, int format);
-    int nvjpegDecodeBatched(void *handle, void *state, const uint8_t *const *data, const size_t *lengths, gwb_nvjpeg_image *out, void *stream);
-    int nvjpegEncoderStateCreate(void *handle, void **state, void *stream);
-    int nvjpegEncoderStateDestroy(void *state);
-    int nvjpegEncoderParamsCreate(void *handle, void **params, void *stream);
-    int nvjpegEncoderParamsDestroy(void *params);
-    int nvjpegEncoderParamsSetQuality(void *params, int quality, void *stream);
-    int nvjpegEncoderParamsSetSamplingFactors(void *params, int subsampling, void *stream);
-    int nvjpegEncodeImage(void *handle, void *state, void *params, const gwb_nvjpeg_image *source, int format, int width, int height, void *stream);
-    int nvjpegEncodeYUV(void *handle, void *state, void *params, const gwb_nvjpeg_image *source, int subsampling, int width, int height, void *stream);
-    int nvjpegEncodeRetrieveBitstream(void *handle, void *state, uint8_t *data, size_t *length, void *stream);
-]]
+if not pcall(ffi.typeof, "gwb_nvjpeg_image") then
+    ffi.cdef [[
+        typedef struct gwb_nvjpeg_image { uint8_t *channel[4]; size_t pitch[4]; } gwb_nvjpeg_image;     /* nvjpegImage_t */
+        int nvjpegCreateSimple(void **handle);
+        int nvjpegDestroy(void *handle);
+        int nvjpegJpegStateCreate(void *handle, void **state);
+        int nvjpegJpegStateDestroy(void *state);
+        int nvjpegGetImageInfo(void *handle, const uint8_t *data, size_t length, int *components, int *subsampling, int widths[4], int heights[4]);
+        int nvjpegDecode(void *handle, void *state, const uint8_t *data, size_t length, int format, gwb_nvjpeg_image *out, void *stream);
+        int nvjpegDecodeBatchedInitialize(void *handle, void *state, int count, int threads, int format);
+        int nvjpegDecodeBatched(void *handle, void *state, const uint8_t *const *data, const size_t *lengths, gwb_nvjpeg_image *out, void *stream);
+        int nvjpegEncoderStateCreate(void *handle, void **state, void *stream);
+        int nvjpegEncoderStateDestroy(void *state);
+        int nvjpegEncoderParamsCreate(void *handle, void **params, void *stream);
+        int nvjpegEncoderParamsDestroy(void *params);
+        int nvjpegEncoderParamsSetQuality(void *params, int quality, void *stream);
+        int nvjpegEncoderParamsSetSamplingFactors(void *params, int subsampling, void *stream);
+        int nvjpegEncodeImage(void *handle, void *state, void *params, const gwb_nvjpeg_image *source, int format, int width, int height, void *stream);
+        int nvjpegEncodeYUV(void *handle, void *state, void *params, const gwb_nvjpeg_image *source, int subsampling, int width, int height, void *stream);
+        int nvjpegEncodeRetrieveBitstream(void *handle, void *state, uint8_t *data, size_t *length, void *stream);
+    ]]
+end
 
 local statuses = {
     "NVJPEG_STATUS_NOT_INITIALIZED", "NVJPEG_STATUS_INVALID_PARAMETER", "NVJPEG_STATUS_BAD_JPEG", "NVJPEG_STATUS_JPEG_NOT_SUPPORTED",

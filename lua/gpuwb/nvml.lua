@@ -12,21 +12,23 @@ local library = require "gpuwb.library"
 
 local nvml = {}
 
-ffi.cdef [[
-    typedef struct gwb_nvml_utilization { unsigned gpu, memory; } gwb_nvml_utilization;
-    typedef struct gwb_nvml_memory { unsigned long long total, free, used; } gwb_nvml_memory;
-    int nvmlInit_v2(void);
-    const char *nvmlErrorString(int result);
-    int nvmlSystemGetDriverVersion(char *version, unsigned length);
-    int nvmlDeviceGetHandleByUUID(const char *uuid, void **device);
-    int nvmlDeviceGetName(void *device, char *name, unsigned length);
-    int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius);
-    int nvmlDeviceGetUtilizationRates(void *device, gwb_nvml_utilization *utilization);
-    int nvmlDeviceGetMemoryInfo(void *device, gwb_nvml_memory *memory);
-    int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts);
-    int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts);
-    int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *megahertz);
-]]
+if not pcall(ffi.typeof, "gwb_nvml_utilization") then
+    ffi.cdef [[
+        typedef struct gwb_nvml_utilization { unsigned gpu, memory; } gwb_nvml_utilization;
+        typedef struct gwb_nvml_memory { unsigned long long total, free, used; } gwb_nvml_memory;
+        int nvmlInit_v2(void);
+        const char *nvmlErrorString(int result);
+        int nvmlSystemGetDriverVersion(char *version, unsigned length);
+        int nvmlDeviceGetHandleByUUID(const char *uuid, void **device);
+        int nvmlDeviceGetName(void *device, char *name, unsigned length);
+        int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius);
+        int nvmlDeviceGetUtilizationRates(void *device, gwb_nvml_utilization *utilization);
+        int nvmlDeviceGetMemoryInfo(void *device, gwb_nvml_memory *memory);
+        int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts);
+        int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts);
+        int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *megahertz);
+    ]]
+end
 
 local lib
 

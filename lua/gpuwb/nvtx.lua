@@ -10,8 +10,9 @@
 --     nvtx.pop()
 --     print(sum)
 --
--- They are seen where a profiler (nsys profile, ncu) runs the program, and do next to nothing elsewhere. NVTX 3 is a header for C; what is called here is
--- the same as a library: the CUDA 13 toolkit's libnvtx3interop, or libnvToolsExt of earlier toolkits. Ranges nest, a thread for itself.
+-- gpu.range is such a range too, without a word where there is no library. They are seen where a profiler (nsys profile, ncu) runs the program, and do
+-- next to nothing elsewhere. NVTX 3 is a header for C; what is called here is the same as a library: the CUDA 13 toolkit's libnvtx3interop, or
+-- libnvToolsExt of earlier toolkits. Ranges nest, a thread for itself.
 local ffi = require "ffi"
 local check = require "gpuwb.check"
 local library = require "gpuwb.library"
@@ -24,7 +25,8 @@ ffi.cdef [[
     int nvtxRangePop(void);
 ]]
 
-local function open(op)
+-- The library; raises UNSUPPORTED without. gpu.range asks it too.
+function nvtx.open(op)
     return library.open(op, "NVTX library", {"libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1"})
 end
 
@@ -38,7 +40,7 @@ end
 
 --- nvtx.present() -> true, or false and a sentence that says what was looked for.
 function nvtx.present()
-    local ok, err = pcall(open, "nvtx.present")
+    local ok, err = pcall(nvtx.open, "nvtx.present")
     if not ok then
         return false, tostring(err)
     end
@@ -47,16 +49,16 @@ end
 
 --- nvtx.mark(name): a point in time. Errors: UNSUPPORTED without the library, as for all below.
 function nvtx.mark(name)
-    open("nvtx.mark").nvtxMarkA(text("nvtx.mark", name))
+    nvtx.open("nvtx.mark").nvtxMarkA(text("nvtx.mark", name))
 end
 
 --- nvtx.push(name): begins a range inside those that are open. nvtx.pop(): ends the innermost one.
 function nvtx.push(name)
-    open("nvtx.push").nvtxRangePushA(text("nvtx.push", name))
+    nvtx.open("nvtx.push").nvtxRangePushA(text("nvtx.push", name))
 end
 
 function nvtx.pop()
-    open("nvtx.pop").nvtxRangePop()
+    nvtx.open("nvtx.pop").nvtxRangePop()
 end
 
 local function close(lib, ok, ...)
@@ -72,7 +74,7 @@ function nvtx.range(name, fn, ...)
     local op = "nvtx.range"
     text(op, name)
     check.callable(op, "fn", fn)
-    local lib = open(op)
+    local lib = nvtx.open(op)
     lib.nvtxRangePushA(name)
     return close(lib, pcall(fn, ...))
 end

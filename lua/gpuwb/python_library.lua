@@ -9,7 +9,8 @@ local library = {}
 
 local C = ffi.C     -- the library is opened for all, or it is the process's own: extension modules find its symbols in the same place
 
-ffi.cdef [[
+if not pcall(ffi.typeof, "gwb_python_object") then
+    ffi.cdef [[
 typedef struct gwb_pyobject gwb_pyobject;
 typedef struct gwb_python_object { gwb_pyobject *_gpuwb_pointer; } gwb_python_object;  // what Lua holds; no attribute is called that
 void *dlopen(const char *path, int flags);
@@ -78,7 +79,8 @@ void PyErr_Clear(void);
 void PyErr_Fetch(gwb_pyobject **type, gwb_pyobject **value, gwb_pyobject **trace);
 void PyErr_NormalizeException(gwb_pyobject **type, gwb_pyobject **value, gwb_pyobject **trace);
 int PyException_SetTraceback(gwb_pyobject *exception, gwb_pyobject *trace);
-]]
+    ]]
+end
 
 local RTLD_NOW, RTLD_GLOBAL, RTLD_NODELETE = 2, 0x100, 0x1000
 

@@ -453,8 +453,9 @@ function value.open()
         module = import_module(op)
         describe_exception = forever(attribute(op, module, "_describe"))
         share_mat, share_stream = forever(attribute(op, module, "_share_mat")), forever(attribute(op, module, "_share_stream"))
-        if started then
+        if started then     -- once a process: what it registers ends Python
             made(op, P.PyObject_Call(attribute(op, module, "_embedded"), made(op, P.PyTuple_New(0)), nil))
+            started = false
         end
         value.none, value.builtins = Object(forever(None)), Object(forever(builtins))
     end)

@@ -42,7 +42,20 @@ function trace.public.trace(path, fn, ...)
     return finish(op, ffi.gc(new_guard(), stop), pcall(fn, ...))
 end
 
-local function end_range(id, ok, ...)
+local profiler      -- the NVTX library; false where there is none; nil before the first range
+
+local function open_profiler(op)
+    if profiler == nil then
+        local ok, lib = pcall(require("gpuwb.nvtx").open, op)
+        profiler = ok and lib
+    end
+    return profiler
+end
+
+local function end_range(id, nvtx, ok, ...)
+    if nvtx then
+        nvtx.nvtxRangePop()
+    end
     C.gwb_trace_range_end(id)
     if not ok then
         error(..., 0)
@@ -50,13 +63,17 @@ local function end_range(id, ok, ...)
     return ...
 end
 
---- gpu.range(name, fn, ...) -> what fn returns. Runs fn(...), which a trace shows under that name: the time of the script, not of the device.
+--- gpu.range(name, fn, ...) -> what fn returns. Runs fn(...), which a trace shows under that name: the time of the script, not of the device. Where the
+-- NVTX library opens it is a range for NVIDIA's profilers too. Errors: fn's own.
 function trace.public.range(name, fn, ...)
     local op = "gpu.range"
     check.string(op, "name", name)
     check.callable(op, "fn", fn)
-    local id = C.gwb_trace_range(name)
-    return end_range(id, pcall(fn, ...))
+    local id, nvtx = C.gwb_trace_range(name), open_profiler(op)
+    if nvtx then
+        nvtx.nvtxRangePushA(name)
+    end
+    return end_range(id, nvtx, pcall(fn, ...))
 end
 
 return trace

@@ -366,10 +366,7 @@ end
 
 local function release(w)
     w.closed = true
-    if w.handle then
-        C.gwb_video_close(ffi.gc(w.handle, nil))
-        w.handle = nil
-    end
+    check.disown(w, C.gwb_video_close)
 end
 
 -- A status of the program that was started; a failure ends the writer.
