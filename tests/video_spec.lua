@@ -368,7 +368,7 @@ helper.each_device(function(name)
             assert.truthy(out:find("^false\tIO\t[%dt]"), out)
             assert.equal(0, status)
             -- no room for the last bytes: some versions of ffmpeg say so and end with status 0
-            out, status = child(([[
+            out, status = helper.child(([[
                 local gpu = require "gpuwb"
                 local ok, err = pcall(function()
                     local w = gpu.video_writer("%s/last.mkv", {codec = "rawvideo"})
