@@ -23,6 +23,13 @@ int gwb_image_check_tags(const gwb_image *image, const char *what)
     return 0;
 }
 
+// A plane as errors call it. Only they do: text costs more than the rest of a check, which every operation makes.
+static const char *plane_name(int i, const char *what, char text[96])
+{
+    snprintf(text, 96, "plane %d of %s", i + 1, what);
+    return text;
+}
+
 int gwb_image_check_as(const gwb_image *image, const char *what)
 {
     int rc = gwb_image_check_tags(image, what);
@@ -33,18 +40,17 @@ int gwb_image_check_as(const gwb_image *image, const char *what)
         return gwb_fail(GWB_SHAPE, "%s has %d planes and %s wants %d", what, image->planes, f->name, f->planes);
     for (int i = 0; i < f->planes; i++) {
         char name[96], text[96];
-        snprintf(name, sizeof name, "plane %d of %s", i + 1, what);
         const gwb_mat *m = image->plane[i];
-        rc = gwb_mat_check(m, name);
-        if (rc)
-            return rc;
+        if (gwb_mat_check(m, what))
+            return gwb_mat_check(m, plane_name(i, what, name));
         gwb_plane_info want;
         gwb_format_plane(image->format, i, image->width, image->height, &want);
         if (m->width != want.width || m->height != want.height || m->type != want.type || m->channels != want.channels)
-            return gwb_fail(GWB_SHAPE, "%s is %s, and a %d x %d %s image wants %d x %d of %s with %d channel%s there", name, gwb_mat_text(m, text),
-                image->width, image->height, f->name, want.width, want.height, gwb_type_name(want.type), want.channels, want.channels > 1 ? "s" : "");
+            return gwb_fail(GWB_SHAPE, "%s is %s, and a %d x %d %s image wants %d x %d of %s with %d channel%s there", plane_name(i, what, name),
+                gwb_mat_text(m, text), image->width, image->height, f->name, want.width, want.height, gwb_type_name(want.type), want.channels,
+                want.channels > 1 ? "s" : "");
         if (m->device != image->plane[0]->device)
-            return gwb_fail(GWB_BAD_ARGUMENT, "%s is on device %d and plane 1 on device %d: copy one of them first", name, m->device,
+            return gwb_fail(GWB_BAD_ARGUMENT, "%s is on device %d and plane 1 on device %d: copy one of them first", plane_name(i, what, name), m->device,
                 image->plane[0]->device);
     }
     return 0;
