@@ -184,6 +184,8 @@ helper.each_device(function(device)
                 helper.raises("UNSUPPORTED", "record", a.at, a, 0, 0)
             end)
             assert.equal(128, gpu.reduce(b, "sum"))
+            local out, p = gpu.mat(5, 3, "u8"), gpu.pipe():resize(5, 3, "lanczos3")     -- whose weights are made meanwhile
+            assert.equal(2, d:capture(function() p(b, {out = out}) end):launch() and out:at(4, 2))
             assert.same({5, 7}, {a:at(0, 0), graph:launch() and a:at(0, 0)})
         end)
 
