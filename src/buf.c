@@ -123,9 +123,9 @@ int gwb_buf_order(gwb_buf *b, gwb_queue *q, bool write)
 
 int gwb_buf_wait(gwb_buf *b, bool for_write)
 {
-    int count = 0, rc = 0;
-    if (gwb_graph_writes(b))
-        return gwb_fail(GWB_UNSUPPORTED, "this waits for what a stream that is recording will write at a launch; do that outside of stream:capture");
+    int count = 0, rc = gwb_graph_check_result(b);
+    if (rc < 0)
+        return rc;
     gwb_use *uses = malloc((size_t)(1 + b->read_count) * sizeof *uses);
     if (!uses)
         return gwb_fail(GWB_OUT_OF_MEMORY, "out of host memory");

@@ -90,7 +90,9 @@ static int copy_out(int device, uint8_t *dst, int64_t dst_step, const gwb_side *
     gwb_device *host = gwb_device_at(0);
     int64_t chunk = stage_bytes / 2 / width < 1 ? 1 : stage_bytes / 2 / width;
     gwb_buf *stage[2] = {NULL, NULL};
-    int rc = 0;
+    gwb_lock();
+    int rc = src->buf ? gwb_graph_check_result(src->buf) : 0;
+    gwb_unlock();
     for (int64_t y = 0, k = 0; rc >= 0 && (y < rows || stage[(k + 1) % 2]); y += chunk, k++) {
         gwb_buf **next = &stage[k % 2], **full = &stage[(k + 1) % 2];
         if (y < rows) {

@@ -49,13 +49,18 @@ int gwb_graph_use(gwb_graph *g, gwb_buf *b, bool write)
     return 0;
 }
 
-bool gwb_graph_writes(const gwb_buf *b)
+bool gwb_graph_recording(void)
+{
+    return recording != NULL;
+}
+
+int gwb_graph_check_result(const gwb_buf *b)
 {
     for (const gwb_graph *g = recording; g; g = g->next)
         for (int i = 0; i < g->uses; i++)
             if (g->use[i].buf == b && g->use[i].write)
-                return true;
-    return false;
+                return gwb_fail(GWB_UNSUPPORTED, "this waits for what a stream that is recording will write at a launch; do that outside of stream:capture");
+    return 0;
 }
 
 void gwb_graph_count(gwb_graph *g)
@@ -75,7 +80,11 @@ int gwb_graph_begin(gwb_graph **out, const gwb_stream *s)
     gwb_queue *q = s->queue;
     g->dev = q->dev;
     g->epoch = q->epoch;
-    rc = q->graph ? gwb_fail(GWB_UNSUPPORTED, "the stream is recording already") : q->dev->ops->record_begin(q);
+    rc = q->graph ? gwb_fail(GWB_UNSUPPORTED, "the stream is recording already") : gwb_queue_check_recording(q, "this");
+    if (rc >= 0) {
+        gwb_queue_mark_twins(q);
+        rc = q->dev->ops->record_begin(q);
+    }
     if (rc >= 0) {
         gwb_queue_retain(q);
         g->queue = q;

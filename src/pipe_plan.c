@@ -451,6 +451,21 @@ int gwb_pipe_break(gwb_pipe_state *s)
 
 // ---- mats of the plan
 
+// On a stream of its own while the default one records: plans are kept, so it must be done now.
+static int upload_now(const gwb_mat *m, const float *data)
+{
+    const gwb_queue *q = gwb_device_peek(m->device)->default_queue;
+    if (!q || !q->graph)
+        return gwb_upload(m, data, 0, NULL);
+    gwb_stream own;
+    int rc = gwb_stream_create(&own, m->device, NULL);
+    if (rc < 0)
+        return rc;
+    rc = gwb_upload(m, data, 0, &own);
+    gwb_stream_close(&own);
+    return rc;
+}
+
 int gwb_pipe_add_table(gwb_pipe_state *s, const float *data, int32_t width, int32_t height, gwb_mat **out)
 {
     gwb_plan *p = s->plan;
@@ -459,7 +474,7 @@ int gwb_pipe_add_table(gwb_pipe_state *s, const float *data, int32_t width, int3
     *out = &p->table[p->tables];
     int rc = gwb_mat_create(*out, p->key.device, width, height, GWB_F32, 1, NULL);
     p->tables += rc >= 0;
-    return rc < 0 ? rc : gwb_upload(*out, data, 0, NULL);
+    return rc < 0 ? rc : upload_now(*out, data);
 }
 
 // ---- all of it

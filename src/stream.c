@@ -70,6 +70,33 @@ gwb_queue *gwb_queue_legacy(gwb_device *dev)
     return dev->legacy_queue;
 }
 
+// Another queue over the same stream, as where it was wrapped twice or is one of gpuwb's own.
+static bool twins(const gwb_queue *a, const gwb_queue *b)
+{
+    return a != b && a->dev == b->dev && a->handle && a->handle == b->handle && !a->dead && !gwb_queue_lost(a);
+}
+
+static bool twin_records(const gwb_queue *q)
+{
+    const gwb_queue *other = gwb_graph_recording() ? all_queues : NULL;
+    while (other && !(other->graph && twins(other, q)))
+        other = other->next;
+    return other != NULL;
+}
+
+static int check_twins(const gwb_queue *q)
+{
+    return twin_records(q) ? gwb_fail(GWB_UNSUPPORTED, "the stream is recording under another of its wrappers; use that one until its stream:capture ends")
+                           : 0;
+}
+
+void gwb_queue_mark_twins(const gwb_queue *q)
+{
+    for (gwb_queue *other = all_queues; other; other = other->next)
+        if (twins(other, q) && other->issued > 0)
+            other->dev->ops->queue_done(other, other->issued);
+}
+
 // Numbers what the queue holds now, work of others included, so that a wait for that number covers it.
 static int number_now(gwb_queue *q)
 {
@@ -169,9 +196,10 @@ int gwb_op_begin(gwb_op *op, int device, const gwb_stream *s)
                         dev->info.name, dev->info.name);
     }
     op->queue = s ? s->queue : gwb_queue_default(dev);
-    if (!op->queue) {
+    rc = op->queue ? check_twins(op->queue) : GWB_DEVICE;
+    if (rc < 0) {
         gwb_unlock();
-        return GWB_DEVICE;
+        return rc;
     }
     gwb_queue_retain(op->queue);
     return 0;
@@ -273,7 +301,7 @@ int gwb_op_end(gwb_op *op, int rc)
 
 int gwb_queue_check_recording(const gwb_queue *q, const char *what)
 {
-    return q->graph ? gwb_fail(GWB_UNSUPPORTED, "%s waits for a stream that is recording; do that outside of stream:capture", what) : 0;
+    return q->graph ? gwb_fail(GWB_UNSUPPORTED, "%s waits for a stream that is recording; do that outside of stream:capture", what) : check_twins(q);
 }
 
 int gwb_stream_check(const gwb_stream *s, const char *what)
@@ -440,7 +468,8 @@ int gwb_mat_record_stream(const gwb_mat *m, const gwb_stream *s, int write)
         gwb_unlock();
         return rc;
     }
-    if (write)      // takes the place of all earlier uses, so the stream must be behind them
+    rc = check_twins(s->queue);
+    if (write && rc >= 0)      // takes the place of all earlier uses, so the stream must be behind them
         rc = gwb_buf_order(m->buf, s->queue, true);
     if (rc >= 0)
         rc = number_now(s->queue);
@@ -458,7 +487,9 @@ int gwb_mat_ready(const gwb_mat *m, const gwb_stream *s)
     if (rc < 0 || !m->buf)
         return rc;
     gwb_lock();
-    rc = s ? gwb_queue_before(s->queue, m->buf, true) : gwb_buf_wait(m->buf, true);
+    rc = s ? check_twins(s->queue) : 0;
+    if (rc >= 0)
+        rc = s ? gwb_queue_before(s->queue, m->buf, true) : gwb_buf_wait(m->buf, true);
     gwb_unlock();
     return rc;
 }
@@ -489,6 +520,7 @@ int gwb_library_begin(const gwb_stream *s, const gwb_mat *const *reads, int read
     if (rc < 0)
         return rc;
     gwb_lock();
+    rc = check_twins(s->queue);
     for (int i = 0; i < read_count + write_count && rc >= 0; i++) {
         const gwb_mat *m = i < read_count ? reads[i] : writes[i - read_count];
         if (m->buf)

@@ -34,10 +34,12 @@ int gwb_queue_before(gwb_queue *q, gwb_buf *b, bool write);
 int gwb_queue_behind(gwb_queue *q, gwb_buf *b, uint64_t seq, bool write);
 // An error where the stream records: `what` would wait for work that is not done. For everything that waits, or makes others wait, for a queue.
 int gwb_queue_check_recording(const gwb_queue *q, const char *what);
+void gwb_queue_mark_twins(const gwb_queue *q);      // of other queues over its stream: what they hold can be waited for while it is recorded. Under gwb_lock
 // graph.c: notes what a recorded operation uses. Under gwb_lock.
 int gwb_graph_use(gwb_graph *graph, gwb_buf *b, bool write);
 void gwb_graph_count(gwb_graph *graph);     // one more operation
-bool gwb_graph_writes(const gwb_buf *b);    // whether a recording that is under way has a write of b, whose result is not there
+bool gwb_graph_recording(void);             // whether any stream records
+int gwb_graph_check_result(const gwb_buf *b);       // an error where a recording that is under way has a write of b: its result is not there
 
 // Under gwb_lock.
 void gwb_queue_retain(gwb_queue *q);

@@ -166,7 +166,7 @@ helper.each_device(function(device)
         end)
 
         it("gives no result of what is recorded, on the default stream too", function()
-            local a, b, d = gpu.mat(8, 8, "u8", {fill = 5}), gpu.mat(8, 8, "u8", {fill = 1}), gpu.default_stream()
+            local a, b = gpu.mat(8, 8, "u8", {fill = 5}), gpu.mat(8, 8, "u8", {fill = 1})
             gpu.synchronize()
             local graph = capture(function(stream)
                 b:fill(2, {stream = stream})
@@ -178,13 +178,45 @@ helper.each_device(function(device)
             end)
             if not graph then return end
             assert.equal(2, graph:launch() and b:at(0, 0))
-            graph = d:capture(function()
+        end)
+
+        it("refuses on the default stream what waits without naming one, but not a pipeline's first run #kernels", function()
+            local a, b, d = gpu.mat(8, 8, "u8", {fill = 5}), gpu.mat(8, 8, "u8", {fill = 2}), gpu.default_stream()
+            gpu.synchronize()
+            s:close()
+            s = d
+            local graph = capture(function()
                 a:fill(7)
                 helper.raises("UNSUPPORTED", "record", gpu.reduce, b, "sum")
                 helper.raises("UNSUPPORTED", "record", a.at, a, 0, 0)
             end)
+            s = gpu.stream()
+            if not graph then return end
             assert.equal(128, gpu.reduce(b, "sum"))
-            assert.same({5, 7}, {a:at(0, 0), graph:launch() and a:at(0, 0)})
+            assert.equal(5, (a:at(0, 0)))
+            graph:launch()
+            assert.equal(7, (a:at(0, 0)))
+            local out, p = gpu.mat(5, 3, "u8"), gpu.pipe():resize(5, 3, "lanczos3")     -- whose weights are made meanwhile
+            d:capture(function() p(b, {out = out}) end):launch()
+            assert.equal(2, (out:at(4, 2)))
+        end)
+
+        it("is refused to other wrappers of its stream", function()
+            if device == "host" then return pending "needs a cuda device" end
+            local a, b, w = gpu.mat(8, 8, "u8", {fill = 1}), gpu.mat(8, 8, "u8", {fill = 1}), gpu.wrap_stream(s.handle, {owner = s})
+            b:fill(3, {stream = w})
+            local graph = capture(function(stream)
+                for _, use in ipairs {function() w:synchronize() end, function() w:query() end, function() a:fill(4, {stream = w}) end,
+                                      function() w:capture(function() end) end, function() s:wait(w) end, function() a:record_stream(w) end} do
+                    helper.raises("UNSUPPORTED", "record", use)
+                end
+                assert.equal(3, (b:at(0, 0)))
+                a:fill(2, {stream = stream})
+            end)
+            if not graph then return end
+            graph:launch(w)
+            assert.equal(2, (a:at(7, 7)))
+            w:close()
         end)
 
         it("bears its function's closing it, a reset, and a coroutine that is dropped", function()

@@ -474,6 +474,19 @@ describe("the window", function()
         assert.is_false(view:is_open())
     end)
 
+    it("says that its pictures went with a reset", function()
+        if not window.available() then return pending(select(2, window.available())) end
+        local before = gpu.device()
+        gpu.scope(function()        -- the reduced copy that it makes is not the window's last
+            key("-")
+            shot()
+        end)
+        shot()
+        gpu.reset("host")
+        gpu.device(before)
+        helper.raises("CLOSED", "reset", shot)
+    end)
+
     it("is seen on a display", function()
         local xvfb = command.find "Xvfb"
         if not xvfb or not window.available() then return pending "needs Xvfb and SDL2" end

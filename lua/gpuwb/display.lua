@@ -67,7 +67,7 @@ local function paint_mat(op, m, has_alpha, range)
         m = m:cast(types.text(types.code.f32, m.channels))
     end
     m = m:to("host")
-    C.gwb_mat_wait(m, 0)
+    check.status(C.gwb_mat_wait(m, 0), op)
     local p, pointer, channels = ffi.cast("gwb_mat *", m), ffi.typeof("const " .. types.ctype[m.dtype] .. " *"), m.channels
     local lo, hi, note
     local float = element:find("^f") ~= nil

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Letters of 5 x 7 pixels, drawn into u8x3 mats of the host device: labels of pictures.
 local ffi = require "ffi"
+local check = require "gpuwb.check"
 local C = require("gpuwb.cdef").C
 
 local letters = {width = 6, height = 8}     -- pixels of a letter with the gap behind and below it
@@ -23,7 +24,7 @@ end
 
 -- Draws a text with its top left corner at (x, y) into a live u8x3 mat of the host device, cut at its edges; bytes that are no ASCII are drawn as "?".
 function letters.draw(m, x, y, text, scale, color)
-    C.gwb_mat_wait(m, 1)
+    check.status(C.gwb_mat_wait(m, 1), "gpu.show")
     local p = ffi.cast("gwb_mat *", m)
     local bit = require "bit"
     for i = 1, #text do

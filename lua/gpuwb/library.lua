@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Other libraries of a GPU, opened at run time: finding them, and calling them with mats on streams, in order with gpuwb's own work.
 local ffi = require "ffi"
+local core = require "gpuwb.core"
 local check = require "gpuwb.check"
 local device = require "gpuwb.device"
 local stream = require "gpuwb.stream"
@@ -28,7 +29,8 @@ local opened = {}   -- by the first name
 ffi.cdef "void *dlopen(const char *file, int mode);"
 local NOW, NODELETE = 2, 0x1000
 
--- The first of the libraries that can be opened, by the loader's path and then in the toolkit's folder. Raises UNSUPPORTED with all that was tried.
+-- The functions of the first library that can be opened, by the loader's path and then in the toolkit's folder; a name that it has not is UNSUPPORTED. Raises
+-- UNSUPPORTED with all that was tried.
 function library.open(op, what, names, advice)
     local known = opened[names[1]]
     if known then
@@ -44,8 +46,12 @@ function library.open(op, what, names, advice)
             local ok, lib = pcall(ffi.load, folder .. name)
             if ok then
                 ffi.C.dlopen(folder .. name, NOW + NODELETE)
-                opened[names[1]] = lib
-                return lib
+                local symbols = setmetatable({}, {__index = function(t, symbol)
+                    t[symbol] = library.symbol(op, lib, what, symbol)
+                    return t[symbol]
+                end})
+                opened[names[1]] = symbols
+                return symbols
             end
             local text = tostring(lib)
             if not text:find("No such file", 1, true) then  -- it is there: what is wrong with it matters
@@ -187,14 +193,17 @@ function library.run(op, position, reads, writes, given, fn, owner)
         check.fail("CLOSED", op, owner.handle and "what the library made on %s was lost when that was reset; make it anew" or "it is closed",
             device.name(position))
     end
-    if owner and owner.event then
-        check.status(C.gwb_stream_wait_event(p, owner.event), op)
+    if owner then
+        if not owner.event then
+            owner.event = core.event.new()      -- it lives as long as the owner, whatever gpu.scope it is made in
+            check.status(C.gwb_event_create(owner.event, 0), op)
+        end
+        check.status(C.gwb_stream_wait_event(p, owner.event), op)   -- refuses a stream that is recording
     end
     check.status(C.gwb_library_begin(p, r, #reads, w, #writes, outer), op)
     local ok, result = pcall(fn, p.handle, p)
     local rc = C.gwb_library_end(p, r, #reads, w, #writes, outer[0])
     if owner and rc >= 0 then
-        owner.event = owner.event or stream.event {timing = false}
         rc = C.gwb_event_record(owner.event, p)
     end
     if not ok then

@@ -3,6 +3,7 @@
 local ffi = require "ffi"
 local bit = require "bit"
 local posix = require "gpuwb.posix"
+local check = require "gpuwb.check"
 local C = require("gpuwb.cdef").C
 
 local terminal = {}
@@ -131,7 +132,7 @@ end
 
 -- The colour of each pixel, 0..251, with ordered dither.
 local function quantize(m)
-    C.gwb_mat_wait(m, 0)
+    check.status(C.gwb_mat_wait(m, 0), "gpu.show")
     local p = ffi.cast("gwb_mat *", m)
     local width, height = p.width, p.height
     local out = ffi.new("uint8_t[?]", math.max(width * height, 1))
@@ -207,7 +208,7 @@ end
 
 -- Two pixels a letter, the upper half block in 24-bit colours.
 function terminal.blocks(m)
-    C.gwb_mat_wait(m, 0)
+    check.status(C.gwb_mat_wait(m, 0), "gpu.show")
     local p, out = ffi.cast("gwb_mat *", m), {}
     for y = 0, p.height - 1, 2 do
         local top, bottom = p.data + y * p.step, y + 1 < p.height and p.data + (y + 1) * p.step or nil

@@ -196,15 +196,15 @@ end
 -- The window's pixels: each from the picture, or from its reduced copy where it is shown smaller.
 local function paint(w, out, width, height)
     local m, zoom = looked_at(w), w.zoom
-    C.gwb_mat_wait(m, 0)
+    check.status(C.gwb_mat_wait(m, 0), "gpu.show")
     local lo, hi = 0, 255
     if w.stretched then
         lo, hi = stretch_of(m)
     end
     if zoom < 1 and m.width > 0 and m.height > 0 then
-        if not w.scaled then
+        if not w.scaled or ffi.cast("gwb_mat *", w.scaled).tag == 0 then     -- a gpu.scope may have closed it
             w.scaled = m:resize(max(1, floor(m.width * zoom + 0.5)), max(1, floor(m.height * zoom + 0.5)))
-            C.gwb_mat_wait(w.scaled, 0)
+            check.status(C.gwb_mat_wait(w.scaled, 0), "gpu.show")
         end
         m = w.scaled
     end
