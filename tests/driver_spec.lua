@@ -63,7 +63,8 @@ describe("the cuda device on a fake driver", function()
         assert.truthy(refusal("LD_LIBRARY_PATH=" .. folder .. "/empty"):find("lacks cuInit: it is older than CUDA 11.2", 1, true))
     end)
 
-    for _, spec in ipairs {"mat", "stream", "copy", "graph", "exit", "exchange", "dlpack", "ipc", "python_arrays", "python_module", "workbench"} do
+    for _, spec in ipairs {"mat", "stream", "copy", "graph", "exit", "exchange", "dlpack", "dlpack_import", "ipc",
+                           "python_arrays", "python_module", "workbench"} do
         it("passes the specs of " .. spec, function()
             if not opens() then return end
             -- kernels of scripts do not run there, and its legacy stream is one like the others

@@ -4,6 +4,7 @@ local ffi = require "ffi"
 local C = require("gpuwb.cdef").C
 local device = require "gpuwb.device"
 local mat = require "gpuwb.mat"
+require "gpuwb.pixels"      -- m:fill, m:upload, m:download, m:at, m:totable
 local stream = require "gpuwb.stream"
 local copy = require "gpuwb.copy"
 local format = require "gpuwb.format"
