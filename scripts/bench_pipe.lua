@@ -180,9 +180,9 @@ do
     local list, crops = {}, {}
     for i = 1, 64 do list[i], crops[i] = src, {0, 0, 64, 64} end
     local batch_opts = {stream = stream, crops = crops}
-    local batch = pipe:resize(32, 32, {antialias = false}):to("nchw", "f32")
-    batch_opts.out = batch:batch(list, batch_opts)
-    cpu_row("CPU time of a call of a batch of 64", function() batch:batch(list, batch_opts) end)
+    local many = pipe:resize(32, 32, {antialias = false}):to("nchw", "f32")
+    batch_opts.out = many:batch(list, batch_opts)
+    cpu_row("CPU time of a call of a batch of 64", function() many:batch(list, batch_opts) end)
     local function several(s)
         for _ = 1, 10 do p(image, {out = opts.out, stream = s}) end
     end
