@@ -216,6 +216,25 @@ helper.each_device(function(name)
             assert.same({"mat (closed)", 3}, {tostring(lost), (outside:at(0, 0))})
         end)
 
+        it("keeps nothing alive that is dropped before its end, and closes what gpu.files gives", function()
+            local path, last = os.tmpname(), nil
+            gpu.save(gpu.mat(64, 64, "u8", {fill = 3}), path, {format = "png"})
+            gpu.scope(function()
+                local held = setmetatable({}, {__mode = "k"})
+                for _ = 1, 5 do
+                    held[gpu.mat(4, 4, "u8")] = true
+                end
+                collectgarbage()
+                collectgarbage()
+                assert.is_nil(next(held))
+                for img in gpu.files {path, path} do
+                    last = img.planes[1]
+                end
+            end)
+            os.remove(path)
+            assert.equal("mat (closed)", tostring(last))
+        end)
+
         it("goes with a coroutine that is dropped in it", function()
             coroutine.wrap(function() gpu.scope(coroutine.yield) end)()
             local held = setmetatable({}, {__mode = "k"})

@@ -616,7 +616,7 @@ function public.encode(obj, kind, opts)
     return text
 end
 
-files.empty_mat = require("gpuwb.core").mat.new
+files.empty_mat = require("gpuwb.live").scoped(require("gpuwb.core").mat.new)
 files.list_of, files.writing, files.fill, files.place, files.target = list_of, writing, fill, place, target
 
 return files

@@ -7,9 +7,10 @@ local live = {public = {}}
 
 local mats = core.mat.made     -- live mat, weakly -> where it was made, "script.lua:3", or false
 
--- The scopes under way by age, each a list of what was made in it; `thread`: its coroutine, false for the main one. Only the call of gpu.scope holds one, so
+-- The scopes under way by age: {made = what was made in it, weakly, so that what is dropped before its end can be collected, thread = its coroutine, false for
+-- the main one}. Only the call of gpu.scope holds one, so
 -- that a coroutine that yields in a scope and is dropped takes it along.
-local scopes = setmetatable({}, {__mode = "v"})
+local scopes, weak = setmetatable({}, {__mode = "v"}), {__mode = "k"}
 local newest = 0
 local running, status = coroutine.running, coroutine.status
 
@@ -35,7 +36,7 @@ function live.scoped(new)
         local object = new()
         local scope = newest > 0 and innermost()
         if scope then
-            scope[#scope + 1] = object
+            scope.made[object] = true
         end
         return object
     end
@@ -149,11 +150,11 @@ local function leave(own, ok, ...)
             mark((select(i, ...)), kept, seen)
         end
     end
-    for _, object in ipairs(own) do
+    for object in pairs(own.made) do
         if not kept[object] then
             object:close()
         elseif outer then
-            outer[#outer + 1] = object
+            outer.made[object] = true
         end
     end
     if not ok then
@@ -175,7 +176,7 @@ end
 -- print(sum:at(0, 0), kept)                        --> 1  mat (closed)
 function live.public.scope(fn, ...)
     check.callable("gpu.scope", "fn", fn)
-    local own = {thread = running() or false}
+    local own = {made = setmetatable({}, weak), thread = running() or false}
     newest = newest + 1
     scopes[newest] = own
     return leave(own, pcall(fn, ...))
