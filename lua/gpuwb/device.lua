@@ -67,6 +67,7 @@ local function restore(position, ok, ...)
 end
 
 --- gpu.on("cuda:1", fn, ...) -> what fn returns. Runs fn with that device current; the one before is restored, also on an error.
+-- A coroutine that yields in fn leaves that device current until fn goes on and ends.
 function device.on(name, fn, ...)
     local wanted = device.position("gpu.on", check.string("gpu.on", "device", name))
     check.callable("gpu.on", "fn", fn)
