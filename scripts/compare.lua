@@ -9,7 +9,7 @@ local function rgb(path)
     return img:convert("rgb24", {from = yuv and {matrix = img.matrix or "bt601", range = img.range or "limited"} or nil})
 end
 
-if not arg[2] then
+if not arg[2] or arg[1] == "--help" then
     io.stderr:write("usage: gpuwb scripts/compare.lua A B [OUT.png]\n")
     os.exit(1)
 end

@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: MIT
 -- Many pictures on one sheet, each with its name: a batch of one pipeline, however different their sizes are.
--- Usage: gpuwb scripts/contact_sheet.lua OUT.png PICTURE ...
+-- Usage: gpuwb scripts/contact_sheet.lua OUT.png PICTURE ...      exit status 1 where one of them could not be read: its place stays empty
 local gpu = require "gpuwb"
 local letters = require "gpuwb.letters"
 
 local out, paths = arg[1], {unpack(arg, 2)}
-if not paths[1] then
+if not paths[1] or out == "--help" then
     io.stderr:write("usage: gpuwb scripts/contact_sheet.lua OUT.png PICTURE ...\n")
     os.exit(1)
 end
@@ -16,6 +16,7 @@ local sheet = gpu.mat(columns * (W + GAP) + GAP, rows * (H + LINE + GAP) + GAP, 
 
 local fit = gpu.pipe():letterbox(W, H, {value = 56})
 local bar = gpu.progress(#paths, "contact sheet")
+local failed = 0
 for i, path in ipairs(paths) do
     local ok, why = pcall(gpu.scope, function()
         local img = gpu.load(path)
@@ -26,9 +27,13 @@ for i, path in ipairs(paths) do
         letters.draw(sheet, x, y + H + 4, path:match("[^/]+$"):sub(1, W / letters.width), 1, {220, 220, 220})
     end)
     if not ok then
+        failed = failed + 1
         io.stderr:write(tostring(why), "\n")
     end
     bar:step()
 end
 sheet:save(out)
-print(("%d pictures in %s"):format(#paths, out))
+print(("%d pictures in %s%s"):format(#paths - failed, out, failed > 0 and (", %d could not be read"):format(failed) or ""))
+if failed > 0 then
+    os.exit(1)
+end

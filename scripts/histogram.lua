@@ -11,7 +11,7 @@ __global__ void count(gwb_view plane, unsigned *counts)
         atomicAdd(&counts[plane.data[y * plane.step + x]], 1u);
 }]=]
 
-if not arg[1] then
+if not arg[1] or arg[1] == "--help" then
     io.stderr:write("usage: gpuwb scripts/histogram.lua PICTURE [OUT.png]\n")
     os.exit(1)
 end

@@ -4,7 +4,7 @@
 local gpu = require "gpuwb"
 
 local SIZE = 640
-if not arg[1] then
+if not arg[1] or arg[1] == "--help" then
     io.stderr:write("usage: gpuwb scripts/letterbox.lua PICTURE [OUT.png]\n")
     os.exit(1)
 end

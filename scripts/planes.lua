@@ -21,7 +21,10 @@ local function arguments()
     local opts, files, i = {}, {}, 1
     while arg[i] do
         local name = arg[i]:match("^%-%-([%a-]+)$")
-        if name == "wrong-split" then
+        if name == "help" then
+            io.write(usage)
+            os.exit(0)
+        elseif name == "wrong-split" then
             opts.wrong_split = true
         elseif takes_value[name] then
             i = i + 1

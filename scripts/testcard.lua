@@ -75,7 +75,7 @@ end
 
 if arg and arg[0] and arg[0]:find("testcard%.lua$") then
     local out, width, height = arg[1], tonumber(arg[2] or 600), tonumber(arg[3] or 400)
-    if not out or not width or not height then
+    if not out or out == "--help" or not width or not height then
         io.stderr:write("usage: gpuwb scripts/testcard.lua OUT.npy|y4m|yuv [WIDTH HEIGHT]\n")
         os.exit(2)
     end

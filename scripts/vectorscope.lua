@@ -14,7 +14,7 @@ __global__ void count(gwb_view u, gwb_view v, unsigned *counts)
     }
 }]]
 
-if not arg[1] then
+if not arg[1] or arg[1] == "--help" then
     io.stderr:write("usage: gpuwb scripts/vectorscope.lua PICTURE [OUT.png]\n")
     os.exit(1)
 end

@@ -25,13 +25,14 @@ helper.each_device(function(name)
         teardown(function() command.remove(folder) end)
 
         -- Runs a script; what it printed, and its picture as a mat of the host where it made one.
+        local expected = 0          -- the exit status
         local function run(script, ...)
             local words = {"--device", name, "scripts/" .. script .. ".lua", ...}
             local result = command.run(words)
             if result.status ~= 0 and result.err:find("UNSUPPORTED", 1, true) or result.err:find("no compiler", 1, true) then
                 return nil, result.err
             end
-            assert.equal(0, result.status, result.err)
+            assert.equal(expected, result.status, result.err)
             local file = io.open(folder .. "/out.png")
             if file then file:close() end
             return result.out, file and gpu.load(folder .. "/out.png", {device = "host"}).planes[1]
@@ -41,8 +42,10 @@ helper.each_device(function(name)
 
         it("contact_sheet.lua has each picture at its place, and goes on after a bad one", function()
             command.write(folder .. "/bad.png", "no picture")
+            expected = 1
             local text, m = run("contact_sheet", out(), flat, folder .. "/bad.png", card)
-            assert.equal("3 pictures in " .. out() .. "\n", text)
+            expected = 0
+            assert.equal("2 pictures in " .. out() .. ", 1 could not be read\n", text)
             assert.same({12 + 2 * 252, 12 + 2 * 206}, {m.width, m.height})
             assert.same({200, 100, 50}, {m:at(12 + 120, 12 + 90)})
             assert.same({32, 32, 32}, {m:at(12 + 252 + 120, 12 + 90)})
@@ -127,6 +130,7 @@ helper.each_device(function(name)
                 local result = command.run {"scripts/" .. script .. ".lua"}
                 assert.equal(1, result.status)
                 assert.truthy(result.err:find("^usage: gpuwb scripts/" .. script .. ".lua"), result.err)
+                assert.equal(result.err, command.run({"scripts/" .. script .. ".lua", "--help"}).err)
             end
         end)
     end)

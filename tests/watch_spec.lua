@@ -130,7 +130,8 @@ describe("gpuwb --doctor", function()
         local result = helper.run({"--doctor"}, {env = {XDG_CACHE_HOME = folder, XDG_STATE_HOME = "/dev/null/x", CUDA_VISIBLE_DEVICES = "", GPUWB_LOG = false,
                                                         GPUWB_DEVICE = false}})
         assert.same({"", 0}, {result.err, result.status})
-        for _, name in ipairs {"gpuwb ", "CUDA driver", "host ", "CUDA toolkit", "NVRTC", "C compiler", "libSDL2", "kernel cache", "history", "terminal",
+        for _, name in ipairs {"gpuwb ", "CUDA driver", "host ", "CUDA toolkit", "NVRTC", "C compiler", "libSDL2", "libturbojpeg", "libdeflate",
+                               "ffmpeg", "Python", "kernel cache", "history", "terminal",
                                "environment"} do
             assert.truthy(("\n" .. result.out):find("\n[-o!][-k!]  " .. name), name .. " is not in\n" .. result.out)
         end

@@ -31,6 +31,7 @@ terminal, else the script is read from standard input.
   --help, -h       print this
 
 In -e and at the prompt the names of `gpu` work without it, as in gpuwb -e 'load("a.png"):resize(640, 480):save("b.jpg")'.
+?NAME at the prompt, or gpuwb -e 'print(help("NAME"))', tells of a name.
 
 Environment: LUA_INIT (code or @file, run first), GPUWB_DEVICE (as --device), GPUWB_SHOW (how gpu.show shows: kitty, iterm2,
 sixel, blocks, window, file, none), GPUWB_LOG=debug (each launch and copy on stderr), GPUWB_ROOT (a checkout to read gpuwb's

@@ -60,7 +60,8 @@ end)
 --- cublas.version([device]) -> 130000 for 13.0. Errors: UNSUPPORTED on the host device or without cuBLAS.
 function cublas.version(name)
     local op, out = "cublas.version", ffi.new("int[1]")
-    must(op, open(op).cublasGetVersion_v2(handle_on(op, library.named_device(op, WHAT, name)).handle, out), "cublasGetVersion")
+    local position = library.named_device(op, WHAT, name)   -- first: on the host device that is what to be told, whatever is installed
+    must(op, open(op).cublasGetVersion_v2(handle_on(op, position).handle, out), "cublasGetVersion")
     return out[0]
 end
 

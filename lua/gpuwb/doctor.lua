@@ -8,6 +8,8 @@ local doctor = {}
 -- Libraries that are opened when they are first used: file, what for, Debian's package.
 doctor.libraries = {
     {"libSDL2-2.0.so.0", "windows of gpu.show", "libsdl2-2.0-0"},
+    {"libturbojpeg.so.0", "faster JPEG", "libturbojpeg0 (or libjpeg-turbo-progs, which brings it)"},
+    {"libdeflate.so.0", "faster PNG", "libdeflate0"},
 }
 
 local function shell_line(command)
@@ -113,6 +115,26 @@ local function add_libraries(add)
     end
 end
 
+local function add_programs(add)
+    local ffmpeg, ffprobe = on_path("ffmpeg"), on_path("ffprobe")
+    local all = ffmpeg and ffprobe
+    add(all and "ok" or "--", "ffmpeg", all and ffmpeg or ffmpeg and "no ffprobe" or "no ffmpeg",
+        not all and "install ffmpeg, which brings both, for gpu.frames, gpu.video_info and gpu.video_writer of video files" or nil)
+    local ok, python = pcall(require, "gpuwb.python")
+    local there, np = ok, nil
+    if ok then
+        there, np = pcall(python.import, "numpy")
+    end
+    local advice = "install python3 and libpython3-dev for gpuwb.python, or let GPUWB_PYTHON name an interpreter that has a shared library"
+    if ok and not there then
+        advice = "install NumPy for this Python (python3-numpy for Debian's), or let GPUWB_PYTHON name one that has it"
+    end
+    local info = ok and python.info or {}
+    local text = ok and ("%s, %s, %s"):format(tostring(info.version):match("^%S+"), info.executable or "in the process already",
+        there and "NumPy " .. np.__version__ or "no NumPy") or tostring(python)
+    add(ok and there and "ok" or "--", "Python", text, not (ok and there) and advice or nil)
+end
+
 local function add_folders(add)
     for _, row in ipairs {{"kernel cache", "XDG_CACHE_HOME", "/.cache"}, {"history", "XDG_STATE_HOME", "/.local/state"}} do
         local path = folder(row[2], row[3])
@@ -149,7 +171,8 @@ end
 
 local function add_environment(add)
     local set = {}
-    for _, name in ipairs {"GPUWB_DEVICE", "GPUWB_ROOT", "GPUWB_THREADS", "GPUWB_DUMP", "GPUWB_SYNC", "GPUWB_LOG", "GPUWB_SHOW", "CUDA_VISIBLE_DEVICES"} do
+    for _, name in ipairs {"GPUWB_DEVICE", "GPUWB_ROOT", "GPUWB_THREADS", "GPUWB_DUMP", "GPUWB_SYNC", "GPUWB_LOG", "GPUWB_SHOW", "GPUWB_PYTHON",
+                            "CUDA_VISIBLE_DEVICES"} do
         local value = os.getenv(name)
         set[#set + 1] = value and ("%s=%s"):format(name, value)
     end
@@ -163,7 +186,7 @@ function doctor.rows()
         rows[#rows + 1] = {mark = mark, name = name, text = text:gsub("%s+", " "), advice = advice}
     end
     add("ok", "gpuwb", ("%s, %s, %s"):format(gpu.version, jit.version, jit.status() and "JIT compiler on" or "JIT compiler off"))
-    for _, part in ipairs {add_driver, add_devices, add_compilers, add_libraries, add_folders, add_terminal, add_environment} do
+    for _, part in ipairs {add_driver, add_devices, add_compilers, add_libraries, add_programs, add_folders, add_terminal, add_environment} do
         local ok, err = pcall(part, add, gpu)
         if not ok then
             add("!!", "doctor", tostring(err), "this is a fault in gpuwb itself")

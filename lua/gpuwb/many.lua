@@ -268,10 +268,10 @@ function public.fit(obj, kind, opts)
     local op = "gpu.fit"
     opts = check.options(op, opts, {"matrix", "range", "background", "depth"})
     local known = C.gwb_file_kind(check.string(op, "kind", kind))
-    kind = known ~= nil and ffi.string(known) or nil
-    if not kind then
-        check.fail("UNSUPPORTED", op, "kind must be a file format that is written (%s)", ffi.string(C.gwb_file_kinds(1)))
+    if known == nil then
+        check.fail("UNSUPPORTED", op, "kind must be a file format that is written (%s), got %s", ffi.string(C.gwb_file_kinds(1)), check.show(kind))
     end
+    kind = ffi.string(known)
     if kind == "npy" or kind == "yuv" then
         return obj
     end

@@ -30,12 +30,11 @@ function nvtx.open(op)
     return library.open(op, "NVTX library", {"libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1"})
 end
 
--- A message for C: text without NUL bytes.
+-- Refuses what is no message for C: text without NUL bytes.
 local function text(op, v)
     if type(v) ~= "string" or v:find("\0", 1, true) then
         check.fail("BAD_ARGUMENT", op, "the name must be a string without NUL bytes, got %s", check.show(v))
     end
-    return v
 end
 
 --- nvtx.present() -> true, or false and a sentence that says what was looked for.
@@ -49,12 +48,14 @@ end
 
 --- nvtx.mark(name): a point in time. Errors: UNSUPPORTED without the library, as for all below.
 function nvtx.mark(name)
-    nvtx.open("nvtx.mark").nvtxMarkA(text("nvtx.mark", name))
+    text("nvtx.mark", name)
+    nvtx.open("nvtx.mark").nvtxMarkA(name)
 end
 
 --- nvtx.push(name): begins a range inside those that are open. nvtx.pop(): ends the innermost one.
 function nvtx.push(name)
-    nvtx.open("nvtx.push").nvtxRangePushA(text("nvtx.push", name))
+    text("nvtx.push", name)
+    nvtx.open("nvtx.push").nvtxRangePushA(name)
 end
 
 function nvtx.pop()

@@ -325,7 +325,8 @@ function stage.make(row, op, ...)
         if v ~= nil then
             shown[#shown + 1] = (i > count and p.name .. "=" or "") .. brief(v)
         elseif p.default == nil then
-            check.fail("BAD_ARGUMENT", op, "%s is missing; wanted %s", p.name, p.choices and table.concat(p.choices, ", ") or p.kind)
+            check.fail("BAD_ARGUMENT", op, "%s is missing (%s); ?%s tells all that it takes", p.name,
+                p.choices and table.concat(p.choices, ", ") or p.kind, row.name)
         else
             v = default_of(p)
         end

@@ -219,7 +219,8 @@ local function show_any(op, obj, opts, view)
     check.boolean(op, "wait", opts.wait)
     local list = is_picture(obj) and {obj} or obj
     if type(list) ~= "table" or #list == 0 then
-        check.fail("BAD_ARGUMENT", op, "wanted a mat, an image or a list of them, got %s", check.show(obj))
+        check.fail("BAD_ARGUMENT", op, "wanted a mat, an image or a list of them, got %s%s", check.show(obj),
+            type(obj) == "string" and "; a file is opened first: gpu.show(gpu.load(path))" or "")
     end
     if opts.labels ~= nil and type(opts.labels) ~= "table" then
         check.fail("BAD_ARGUMENT", op, "labels must be a list of texts, got %s", check.show(opts.labels))
