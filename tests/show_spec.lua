@@ -234,7 +234,7 @@ describe("on the terminal", function()
         local folder = command.folder()
         local socket = folder .. "/socket"
         local function run(words)
-            return command.shell(("env -u TMUX %s -f /dev/null -S %s %s"):format(tmux, socket, words))
+            return command.shell(("env -u TMUX LC_ALL=C.UTF-8 %s -f /dev/null -S %s %s"):format(tmux, socket, words))
         end
         local script = command.write(folder .. "/show.lua", "gpu.mat(4, 4, 'u8x3', {fill = {10, 200, 30}}):show() print 'shown' io.read()")
         run(("-u new-session -d -x 60 -y 20 env -u GPUWB_SHOW -u DISPLAY %s %s"):format(command.quote(command.gpuwb), script))
