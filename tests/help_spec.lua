@@ -37,7 +37,7 @@ describe("the reference", function()
         for _, entry in ipairs((select(3, help.entries()))) do
             for _, name in ipairs(entry.names) do known[name] = true end
         end
-        local names = {npp = "npp", nvjpeg = "nvjpeg", cublas = "cublas", cufft = "cufft", curand = "curand", nvtx = "nvtx", nvml = "nvml"}    -- Python itself is not loaded for this
+        local names = {npp = "npp", nvjpeg = "nvjpeg", cublas = "cublas", cufft = "cufft", curand = "curand", nvtx = "nvtx", nvml = "nvml"}
         for short, name in pairs(names) do
             local ok, module = pcall(require, "gpuwb." .. name)
             for key, value in pairs(ok and module or {}) do
