@@ -239,13 +239,20 @@ end
 local titles = {gpu = "gpu", mat = "Mats", image = "Images", stream = "Streams", event = "Events", pipe = "Pipelines", kernel = "Kernels",
                 format = "Pixel formats", progress = "Progress bars", view = "Views", graph = "Graphs"}
 local order = {"gpu", "mat", "image", "pipe", "kernel", "stream", "event", "format", "progress", "view", "graph"}
+for _, name in ipairs {"py", "npp", "nvjpeg", "cublas", "cufft", "curand", "nvtx", "nvml"} do
+    order[#order + 1] = name
+    titles[name] = ("%s = require \"gpuwb.%s\""):format(name, name == "py" and "python" or name)
+end
 
 local function page()
     local sections = {}
-    for _, entry in ipairs((help.entries())) do
-        local kind = entry.kind and entry.kind:gsub("progress bar", "progress") or entry.names[1]:match("^%a+")
-        sections[kind] = sections[kind] or {}
-        table.insert(sections[kind], entry.kind and 1 or #sections[kind] + 1, entry)
+    local public, _, required = help.entries()
+    for _, list in ipairs {public, required} do
+        for _, entry in ipairs(list) do
+            local kind = entry.kind and entry.kind:gsub("progress bar", "progress") or entry.names[1]:match("^%a+")
+            sections[kind] = sections[kind] or {}
+            table.insert(sections[kind], entry.kind and 1 or #sections[kind] + 1, entry)
+        end
     end
     local pictures = stage_pictures()
     local out = {"<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">",

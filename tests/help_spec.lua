@@ -32,6 +32,27 @@ describe("the reference", function()
         end
     end)
 
+    it("has a text for each function of the modules, and a function for each text", function()
+        local known = {}
+        for _, entry in ipairs((select(3, help.entries()))) do
+            for _, name in ipairs(entry.names) do known[name] = true end
+        end
+        local names = {npp = "npp", nvjpeg = "nvjpeg", cublas = "cublas", cufft = "cufft", curand = "curand", nvtx = "nvtx", nvml = "nvml"}
+        for short, name in pairs(names) do
+            local ok, module = pcall(require, "gpuwb." .. name)
+            for key, value in pairs(ok and module or {}) do
+                if type(value) == "function" then assert.truthy(known[short .. "." .. key], ("no text for %s.%s"):format(short, key)) end
+            end
+            for one in pairs(known) do
+                local key = one:match("^" .. short .. "%.(.*)$")
+                assert(not key or not ok or module[key] ~= nil, "a text for " .. one .. ", which is not there")
+            end
+        end
+        assert.truthy(tostring(gpu.help "npp.add"):find("npp.sub", 1, true))
+        assert.equal(tostring(gpu.help "gpuwb.cublas"), tostring(gpu.help "cublas.version") .. "\n\n" .. tostring(gpu.help "gemm"))
+        assert.equal(require("gpuwb.npp").add, help.find_function "npp.add")
+    end)
+
     it("has texts for the fields of mats and images", function()
         local listed = {}
         for _, entry in ipairs((help.entries())) do

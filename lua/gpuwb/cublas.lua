@@ -80,6 +80,7 @@ end
 
 --- cublas.gemm(a, b [, {transpose_a=, transpose_b=, alpha=1, beta=0, out=, stream=}]) -> alpha a b + beta out, a mat of the height of a and the width of b
 -- (as they are after their transposition). f16, f32 or f64, all alike; f16 is added up in f32; f32 is multiplied in full. out may be neither a nor b.
+-- Errors: UNSUPPORTED (the host device, no cuBLAS, another type), SHAPE, BAD_ARGUMENT, DEVICE (cuBLAS's status).
 function cublas.gemm(a, b, opts)
     local op = "cublas.gemm"
     local _, lda = matrix(op, "a", a)

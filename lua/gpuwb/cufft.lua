@@ -128,6 +128,7 @@ end
 
 --- cufft.forward(m [, {rows=, out=, stream=}]) -> the transform of a mat, in two dimensions, or with rows=true of each row. A real one (f32, f64) of width w
 -- gives floor(w / 2) + 1 complex columns; a complex one as many as it has, in place where out is m. Nothing is scaled.
+-- Errors, of the inverse too: UNSUPPORTED (the host device, no cuFFT, another type), SHAPE, BAD_ARGUMENT, DEVICE (cuFFT's status).
 function cufft.forward(m, opts)
     local op = "cufft.forward"
     checked(op, "the mat", m)

@@ -52,7 +52,8 @@ local methods = {}
 local meta = {__index = methods, __name = "cuRAND generator"}
 
 --- curand.generator([{seed=0, kind="xorwow", device=}]) -> generator on a cuda device. kind: "xorwow", "mrg32k3a", "mt19937" or "philox"; seed: a whole
--- number up to 2^53. g:close() releases it now. Errors: UNSUPPORTED on the host device or without cuRAND.
+-- number up to 2^53. g:uniform, g:normal and g:bits fill mats of its
+-- device, g:close() releases it now. Errors: UNSUPPORTED on the host device or without cuRAND; of the methods BAD_ARGUMENT, CLOSED.
 function curand.generator(opts)
     local op = "curand.generator"
     opts = check.options(op, opts, {"seed", "kind", "device"})

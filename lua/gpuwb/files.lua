@@ -600,7 +600,7 @@ function image.methods:save(path, opts)
     return save("image:save", image.check("image:save", "the image", self), path, opts)
 end
 
---- gpu.encode(obj, format [, {quality=, …as gpu.save…}]) -> string, the file's bytes.
+--- gpu.encode(obj, format [, {quality=, …as gpu.save…}]) -> string, the file's bytes. Errors as gpu.save.
 function public.encode(obj, kind, opts)
     local op = "gpu.encode"
     local all = {format = check.string(op, "format", kind)}

@@ -10,6 +10,12 @@ local help = {public = {}}
 -- What stands before a method's name in the texts.
 local kinds = {m = "mat", i = "image", s = "stream", e = "event", p = "pipe", k = "kernel", f = "format", bar = "progress", v = "view", graph = "graph"}
 
+-- The modules that a script requires, by the name that the texts give them.
+local modules = {py = "python"}
+for _, name in ipairs {"npp", "nvjpeg", "cublas", "cufft", "curand", "nvtx", "nvml"} do
+    modules[name] = name
+end
+
 -- The tables of methods by kind, and what the texts say of a kind as a whole.
 function help.methods()
     local stream = require "gpuwb.stream"
@@ -24,8 +30,8 @@ end
 
 -- "m:roi" -> "mat:roi"; nil for what is no name of this interface.
 local function full_name(before, separator, name)
-    if before == "gpu" and separator == "." then
-        return "gpu." .. name
+    if separator == "." and (before == "gpu" or modules[before]) then
+        return before .. "." .. name
     end
     return separator == ":" and kinds[before] and kinds[before] .. ":" .. name or nil
 end
@@ -119,16 +125,20 @@ local function read_stages(list)
     end
 end
 
-local entries, by_name
+local entries, by_name, of_modules
 
--- All entries of the reference, in the order of the files; and by name.
+-- All entries of the reference, in the order of the files; those by name; and the entries of the modules that a script requires.
 function help.entries()
     if not entries then
-        entries, by_name = {}, {}
+        local all = {}
+        entries, by_name, of_modules = {}, {}, {}
         for _, file in ipairs(core.embedded()) do
             if file:find("^lua/gpuwb/.*%.lua$") then
-                read_file(file, entries)
+                read_file(file, all)
             end
+        end
+        for _, entry in ipairs(all) do
+            table.insert(modules[(entry.names[1] or ""):match("^%a*")] and of_modules or entries, entry)
         end
         read_stages(entries)
         for _, entry in ipairs(entries) do
@@ -137,7 +147,7 @@ function help.entries()
             end
         end
     end
-    return entries, by_name
+    return entries, by_name, of_modules
 end
 
 -- ---- as text
@@ -192,7 +202,7 @@ end
 local function overview(width)
     local lines = {"?name tells of a function, a method or a field: ?gpu.mat ?roi ?image:convert; ??name shows its source", ""}
     local lists, order = {}, {}
-    for _, entry in ipairs((help.entries())) do
+    local function add(entry)
         for _, name in ipairs(entry.names) do
             local before, rest = name:match("^(%a+)[.:](.*)$")
             if not lists[before] then
@@ -204,10 +214,17 @@ local function overview(width)
             end
         end
     end
+    local public, _, required = help.entries()
+    for _, list in ipairs {public, required} do
+        for _, entry in ipairs(list) do
+            add(entry)
+        end
+    end
     table.sort(order, function(a, b) return (a == "gpu" and "" or a) < (b == "gpu" and "" or b) end)
     for _, before in ipairs(order) do
         table.sort(lists[before])
-        for _, line in ipairs(wrap({("%s%s %s"):format(before, before == "gpu" and "." or ":", table.concat(lists[before], " "))}, width)) do
+        local separator = (before == "gpu" or modules[before]) and "." or ":"
+        for _, line in ipairs(wrap({before .. separator .. " " .. table.concat(lists[before], " ")}, width)) do
             lines[#lines + 1] = line
         end
     end
@@ -216,10 +233,10 @@ end
 
 -- Entries for a name: the whole one, or what comes behind its "." or ":", or a kind ("mat": its fields and methods).
 local function find(name)
-    local all, known = help.entries()
-    name = name:gsub("^gpuwb%.", "gpu.")
+    local all, known, required = help.entries()
+    name = name:gsub("^gpuwb%.python%f[%W]", "py"):gsub("^gpuwb%.(%a+)", function(one) return modules[one] or "gpu." .. one end)
     local before, separator, rest = name:match("^(%a+)([.:])([%w_]+)$")
-    if before and before ~= "gpu" then
+    if before and before ~= "gpu" and not modules[before] then
         name = (separator == ":" and kinds[before] or before) .. ":" .. rest
     end
     if known[name] then
@@ -251,6 +268,13 @@ local function find(name)
                 if f.name == name then
                     add(entry)
                 end
+            end
+        end
+    end
+    for _, entry in ipairs(#found == 0 and required or {}) do     -- a module, a function of it by either name
+        for _, one in ipairs(entry.names) do
+            if one == name or one:match("^[^.]+") == name or one:match("[^.]+$") == name then
+                add(entry)
             end
         end
     end
@@ -334,6 +358,10 @@ function help.find_function(name)
     for _, one in ipairs(entry and entry.names or {}) do
         local before, rest = one:match("^(%a+)[.:](.*)$")
         if one == name or rest == name or #entry.names == 1 or rest == name:match("[%w_]*$") then
+            if modules[before] then
+                local ok, module = pcall(require, "gpuwb." .. modules[before])
+                return ok and module[rest] or nil
+            end
             return before == "gpu" and require("gpuwb")[rest] or before ~= "gpu" and help.methods()[before][rest] or nil
         end
     end

@@ -100,7 +100,8 @@ function streams.event_methods:ipc_handle()
 end
 
 --- gpu.event_from_ipc(handle) -> the event of another process. Waits and queries are for its newest recording, by any process, at the time of the
--- call.
+-- call. Errors: BAD_ARGUMENT for what is no handle of
+-- an event of another process, NO_DEVICE where this process does not see its device.
 function ipc.public.event_from_ipc(handle)
     local op = "gpu.event_from_ipc"
     handle = check_handle(op, handle)

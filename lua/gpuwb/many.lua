@@ -182,6 +182,7 @@ local function check_writer(op, w)
 end
 
 --- gpu.writer([{threads=, ahead=}]) -> writer. Its threads encode and write what w:save was given; at most `ahead` pictures (two a thread) wait.
+-- What could not be written is told by w:failed(), w:wait() and w:close(). Errors: BAD_ARGUMENT, OUT_OF_MEMORY.
 function public.writer(opts)
     local op = "gpu.writer"
     opts = check.options(op, opts, {"threads", "ahead"})
@@ -244,7 +245,7 @@ function writer:close()
     return list
 end
 
---- gpu.make_folder(path): makes it, and those above it; one that is there is fine.
+--- gpu.make_folder(path) -> path: makes it, and those above it; one that is there is fine. Errors: NO_FILE, IO.
 function public.make_folder(path)
     local op = "gpu.make_folder"
     check.status(C.gwb_folder_make(check.path(op, "path", path)), op)

@@ -181,6 +181,7 @@ end
 -- functions of doubles can be used, and min, max, clamp(v, low, high), mod(a, b) with b's sign. Numbers are arguments: another value compiles nothing.
 -- type: the result's element type (default: the mats'); it saturates and rounds as m:cast does (round=). out: a mat for the result, which may be an
 -- input. With no mat among the inputs: out, or width, height and type. On the host device this needs a compiler, as gpu.kernel does.
+-- Errors: COMPILE, SHAPE, BAD_ARGUMENT, UNSUPPORTED (no compiler).
 function map.map(expr, inputs, kind, opts)
     local op = "gpu.map"
     check_expression(op, expr)

@@ -332,6 +332,8 @@ end
 
 --- npp.convert(img, format [, {matrix=, range=, out=, stream=}]) -> image. nv12 and yuv420p to rgb24 and bgr24, rgb24 to nv12 and yuv420p, bgr24 to
 -- yuv420p, nv12 to yuv420p and back; even sizes. Between YUV and RGB the matrix and range must be known, from the image or the options. NPP repeats chroma.
+-- Errors, as of all below: UNSUPPORTED (no NPP, the host device, a type that NPP does not take), SHAPE, BAD_ARGUMENT, CLOSED, DEVICE (NPP's status). What
+-- is given back is the script's; nothing waits.
 function npp.convert(img, name, opts)
     local op = "npp.convert"
     image.check(op, "the image", img)
@@ -531,8 +533,9 @@ local function arithmetic(op, name, a, b, opts)
     return out
 end
 
---- npp.add(a, b [, {shift=0, out=, stream=}]) -> a + b, and npp.sub, npp.mul, npp.div: mats that are alike, or a mat and a number or a list of numbers,
--- one a channel. Whole numbers are divided by 2^shift, rounded and saturate. u8, u16, i16 and f32 (mats: f16 too) of 1, 3 or 4 channels.
+--- npp.add(a, b [, {shift=0, out=, stream=}]), npp.sub(a, b, …), npp.mul(a, b, …), npp.div(a, b, …) -> a mat: of mats that are alike, or of a mat and a
+-- number or a list of numbers, one a channel. Whole numbers are divided by 2^shift, rounded and saturate. u8, u16, i16 and f32 (mats: f16 too) of 1, 3 or
+-- 4 channels.
 function npp.add(a, b, opts)
     return arithmetic("npp.add", "Add", a, b, opts)
 end

@@ -150,6 +150,7 @@ function nvjpeg.decode(bytes, opts)
 end
 
 --- nvjpeg.decode_batch({bytes, …} [, {format=, device=, stream=}]) -> list of images, decoded together. format as above without "yuv": one for all.
+-- Errors as nvjpeg.decode; they name the file by its place in the list.
 function nvjpeg.decode_batch(list, opts)
     local op = "nvjpeg.decode_batch"
     local wanted, position, stream = decoding(op, opts)

@@ -50,7 +50,7 @@ local function open(op)
     return lib
 end
 
---- nvml.driver() -> the driver's version, "580.65.06".
+--- nvml.driver() -> the driver's version, "580.65.06". Errors: UNSUPPORTED without NVML.
 function nvml.driver()
     local op, out = "nvml.driver", ffi.new("char[80]")
     must(op, open(op).nvmlSystemGetDriverVersion(out, 80), "asking for the driver's version")

@@ -25,9 +25,9 @@ ffi.cdef [[
     int nvtxRangePop(void);
 ]]
 
--- The library; raises UNSUPPORTED without. gpu.range asks it too.
+--- nvtx.open([op]) -> the library, to call by FFI; op: who asks, for the error. Errors: UNSUPPORTED without it.
 function nvtx.open(op)
-    return library.open(op, "NVTX library", {"libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1"})
+    return library.open(op or "nvtx.open", "NVTX library", {"libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1"})
 end
 
 -- Refuses what is no message for C: text without NUL bytes.
@@ -52,7 +52,7 @@ function nvtx.mark(name)
     nvtx.open("nvtx.mark").nvtxMarkA(name)
 end
 
---- nvtx.push(name): begins a range inside those that are open. nvtx.pop(): ends the innermost one.
+--- nvtx.push(name): begins a range inside those that are open. nvtx.pop(): ends the innermost one. Each thread has its own.
 function nvtx.push(name)
     text("nvtx.push", name)
     nvtx.open("nvtx.push").nvtxRangePushA(name)
@@ -70,7 +70,7 @@ local function close(lib, ok, ...)
     return ...
 end
 
---- nvtx.range(name, fn, ...) -> what fn(...) returns, called inside a range.
+--- nvtx.range(name, fn, ...) -> what fn(...) returns, called inside a range. Errors: UNSUPPORTED before fn is called, and fn's own.
 function nvtx.range(name, fn, ...)
     local op = "nvtx.range"
     text(op, name)

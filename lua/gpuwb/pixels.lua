@@ -90,6 +90,7 @@ end
 
 --- m:upload(src [, {step=, stream=}]) -> m. src: a string of exactly the tight pixels, a cdata pointer or array (step: its bytes a row, default tight),
 -- a Lua list (flat, or rows of pixels), or a mat of the same shape. What src holds is taken before the call returns (a mat: in order).
+-- Errors: BAD_ARGUMENT (too few bytes, a number that does not fit), SHAPE, READ_ONLY.
 function methods:upload(src, opts)
     local op = "mat:upload"
     local p = live(op, self)
@@ -119,7 +120,7 @@ function methods:upload(src, opts)
 end
 
 --- m:download([dst] [, {step=, stream=}]): to a cdata pointer or array (step: its bytes a row, default tight), which is returned; without dst, a
--- tightly packed string. Waits for the work that writes m.
+-- tightly packed string. Waits for the work that writes m. Errors: BAD_ARGUMENT, LIMIT (a string of 2^31 bytes or more).
 function methods:download(dst, opts)
     local op = "mat:download"
     local p = live(op, self)
@@ -151,7 +152,7 @@ function methods:download(dst, opts)
     return dst
 end
 
---- m:at(x, y) -> the values of that pixel, one number a channel. Waits for the work that writes m.
+--- m:at(x, y) -> the values of that pixel, one number a channel. Waits for the work that writes m. Errors: BAD_ARGUMENT outside.
 function methods:at(x, y)
     local op = "mat:at"
     local p = live(op, self)

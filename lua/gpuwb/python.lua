@@ -267,6 +267,7 @@ end
 
 --- py.exec(code [, names]): runs statements in Python's module __main__. py.eval(expression [, names]) -> its value. names: a table with further names,
 -- which are seen beside __main__'s in this run alone; or a Python dict, which is the namespace: what the code assigns is there afterwards.
+-- Errors, as of every call into Python: PYTHON, with type, traceback and exception.
 function py.exec(code, names)
     run("py.exec", code, FILE, names)
 end
@@ -313,7 +314,7 @@ function py.slice(...)
     return py.builtins.slice(...)
 end
 
---- for i, v in py.iter(o): the items of anything that can be iterated, counted from 1; None is nil.
+--- py.iter(o): for i, v in py.iter(o) goes through the items of anything that can be iterated, counted from 1; None is nil.
 function py.iter(o)
     local op = "py.iter"
     object(op, "o", o)
