@@ -3,6 +3,11 @@
 -- Usage: gpuwb scripts/histogram.lua PICTURE [OUT.png]
 local gpu = require "gpuwb"
 
+if not arg[1] or arg[1] == "--help" then
+    io.stderr:write("usage: gpuwb scripts/histogram.lua PICTURE [OUT.png]\n")
+    os.exit(1)
+end
+
 local k = gpu.kernel [=[
 __global__ void count(gwb_view plane, unsigned *counts)
 {
@@ -11,10 +16,6 @@ __global__ void count(gwb_view plane, unsigned *counts)
         atomicAdd(&counts[plane.data[y * plane.step + x]], 1u);
 }]=]
 
-if not arg[1] or arg[1] == "--help" then
-    io.stderr:write("usage: gpuwb scripts/histogram.lua PICTURE [OUT.png]\n")
-    os.exit(1)
-end
 local img = gpu.load(arg[1])
 local from = gpu.format(img.format).model == "yuv" and {matrix = img.matrix or "bt601", range = img.range or "limited"} or nil
 local planes = img:convert("rgbp", {from = from}).planes

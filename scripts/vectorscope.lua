@@ -4,6 +4,11 @@
 -- Usage: gpuwb scripts/vectorscope.lua PICTURE [OUT.png]
 local gpu = require "gpuwb"
 
+if not arg[1] or arg[1] == "--help" then
+    io.stderr:write("usage: gpuwb scripts/vectorscope.lua PICTURE [OUT.png]\n")
+    os.exit(1)
+end
+
 local k = gpu.kernel [[
 __global__ void count(gwb_view u, gwb_view v, unsigned *counts)
 {
@@ -14,10 +19,6 @@ __global__ void count(gwb_view u, gwb_view v, unsigned *counts)
     }
 }]]
 
-if not arg[1] or arg[1] == "--help" then
-    io.stderr:write("usage: gpuwb scripts/vectorscope.lua PICTURE [OUT.png]\n")
-    os.exit(1)
-end
 local img = gpu.load(arg[1])
 local from = gpu.format(img.format).model == "yuv" and {matrix = img.matrix or "bt601", range = img.range or "limited"} or nil
 local yuv = img:convert("yuv444p", {from = from, to = {matrix = "bt601", range = "limited"}})

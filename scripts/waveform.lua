@@ -4,6 +4,11 @@
 -- Usage: gpuwb scripts/waveform.lua PICTURE [OUT.png]
 local gpu = require "gpuwb"
 
+if not arg[1] or arg[1] == "--help" then
+    io.stderr:write("usage: gpuwb scripts/waveform.lua PICTURE [OUT.png]\n")
+    os.exit(1)
+end
+
 local k = gpu.kernel [[
 __global__ void count(gwb_view luma, unsigned *counts, int columns)
 {
@@ -14,10 +19,6 @@ __global__ void count(gwb_view luma, unsigned *counts, int columns)
     }
 }]]
 
-if not arg[1] or arg[1] == "--help" then
-    io.stderr:write("usage: gpuwb scripts/waveform.lua PICTURE [OUT.png]\n")
-    os.exit(1)
-end
 local img = gpu.load(arg[1])
 local yuv = gpu.format(img.format).model == "yuv"
 local luma = yuv and img.planes[1] or img:convert("gray", {matrix = "bt709", range = "full"}).planes[1]

@@ -67,7 +67,8 @@ function check.show(v)
         return tostring(ffi.typeof(v))
     end
     local mt = debug.getmetatable(v)
-    return type(mt) == "table" and type(mt.__name) == "string" and "a " .. mt.__name or "a " .. kind
+    local name = type(mt) == "table" and type(mt.__name) == "string" and mt.__name or kind
+    return (name:find("^[aeio]") and "an " or "a ") .. name
 end
 
 local show = check.show
