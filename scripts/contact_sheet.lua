@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: MIT
 -- Many pictures on one sheet, each with its name: a batch of one pipeline, however different their sizes are.
--- Usage: gpuwb scripts/contact_sheet.lua OUT.png PICTURE ...      exit status 1 where one of them could not be read: its place stays empty
+-- Usage: gpuwb scripts/contact_sheet.lua PICTURE ... OUT.png      exit status 1 where one of them could not be read: its place stays empty
 local gpu = require "gpuwb"
 local letters = require "gpuwb.letters"
 
-local out, paths = arg[1], {unpack(arg, 2)}
-if not paths[1] or out == "--help" then
-    io.stderr:write("usage: gpuwb scripts/contact_sheet.lua OUT.png PICTURE ...\n")
+local out, paths = arg[#arg], {unpack(arg, 1, #arg - 1)}
+if not paths[1] or arg[1] == "--help" then
+    io.stderr:write("usage: gpuwb scripts/contact_sheet.lua PICTURE ... OUT.png\n")
     os.exit(1)
 end
 local W, H, GAP, LINE = 240, 180, 12, 14

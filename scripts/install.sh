@@ -40,7 +40,11 @@ put 644 "$docs/reference.html" share/doc/gpuwb/reference.html
 put 644 README.md share/doc/gpuwb/README.md
 put 644 CHANGES.md share/doc/gpuwb/CHANGES.md
 put 644 LICENSE share/doc/gpuwb/copyright
-for script in scripts/*.lua; do put 644 "$script" "share/gpuwb/scripts/${script##*/}"; done
+put 644 lua/gpuwb.py share/gpuwb/gpuwb.py
+for script in scripts/*.lua; do
+    case $script in */embed.lua | */blue_noise.lua | */fuzz_corpus.lua) continue ;; esac     # of the build and the tests
+    put 644 "$script" "share/gpuwb/scripts/${script##*/}"
+done
 
 install -d "$root/lib/pkgconfig"
 cat >"$root/lib/pkgconfig/gpuwb.pc" <<PC

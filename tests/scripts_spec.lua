@@ -43,7 +43,7 @@ helper.each_device(function(name)
         it("contact_sheet.lua has each picture at its place, and goes on after a bad one", function()
             command.write(folder .. "/bad.png", "no picture")
             expected = 1
-            local text, m = run("contact_sheet", out(), flat, folder .. "/bad.png", card)
+            local text, m = run("contact_sheet", flat, folder .. "/bad.png", card, out())
             expected = 0
             assert.equal("2 pictures in " .. out() .. ", 1 could not be read\n", text)
             assert.same({12 + 2 * 252, 12 + 2 * 206}, {m.width, m.height})
