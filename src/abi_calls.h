@@ -81,8 +81,9 @@ int gwb_stream_query(const gwb_stream *s);      // 1: all work is done, 0: not y
 int gwb_stream_wait_stream(const gwb_stream *s, const gwb_stream *other);   // later work of s runs after what `other` holds now
 int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e);
 int gwb_stream_sleep(const gwb_stream *s, double ms);   // keeps the stream busy for about that long (0..10000), to try out order
-// Records what is enqueued on a stream instead of doing it, from gwb_graph_begin to gwb_graph_end; what waits for the stream is GWB_UNSUPPORTED meanwhile. The graph
-// is the caller's until gwb_graph_close, which also ends a recording; it holds the memory that its operations use.
+// Records what is enqueued on a stream instead of doing it, from gwb_graph_begin to gwb_graph_end; what waits for the stream is GWB_UNSUPPORTED
+// meanwhile, as all of it is where the driver cannot record. The graph is the caller's until gwb_graph_close, which also ends a recording; it holds the
+// memory that its operations use. None of these waits. GWB_CLOSED after a reset of the device, for a graph and for the memory that it uses.
 int gwb_graph_begin(gwb_graph **graph, const gwb_stream *s);
 int gwb_graph_end(gwb_graph *graph);
 int gwb_graph_launch(gwb_graph *graph, const gwb_stream *s);    // enqueues all of it as one operation; NULL: the default stream of its device

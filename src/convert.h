@@ -31,6 +31,12 @@ int gwb_convert_settle(gwb_image *dst, gwb_image *src, const gwb_convert_params 
 // Fills the arguments. Both images have passed gwb_image_check_as and their tags are settled. GWB_BAD_ARGUMENT for a background that needs an
 // unknown matrix.
 int gwb_convert_plan(gwb_convert_args *args, const gwb_image *dst, const gwb_image *src, const gwb_convert_params *params);
+// Weights in quarters of the samples before, at and behind an even and an odd output, all set; false where they are no such.
+bool gwb_convert_quarters(const gwb_taps *taps, uint32_t quarter[2][3]);
+// Where yuv_rgb.h gives the bits of convert.h: the gwb_quick of subsampled chroma, whose weights it sets, GWB_QUICK_NO where they are no quarters; and
+// whether a matrix (row by row), what is taken off before and what is added behind are of YUV to RGB, its rows differing in chroma alone.
+int gwb_convert_quick_chroma(const gwb_taps *taps_x, const gwb_taps *taps_y, uint32_t quarter_x[2][3], uint32_t quarter_y[2][3]);
+bool gwb_convert_quick_matrix(const float *m, const float *from, const float *to);
 // yuv_rgb.h's numbers of a matrix from Y, U and V to R, G and B, whose 9 numbers lie row by row, and the codes that are taken off before, for a gwb_sample_kind
 // and a gwb_quick.
 void gwb_convert_quick_numbers(gwb_quick_numbers *numbers, const float *m, const float *from, int kind, int quick);

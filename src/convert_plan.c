@@ -275,19 +275,35 @@ static void plan_tiles(gwb_convert_args *a, const gwb_format_info *fd, const gwb
     }
 }
 
-// Weights in quarters of the samples before, at and behind an even and an odd output; false where they are no such.
-static bool in_quarters(const gwb_taps *t, uint32_t quarter[2][3])
+bool gwb_convert_quarters(const gwb_taps *t, uint32_t quarter[2][3])
 {
-    for (int p = 0; p < 2; p++)
+    memset(quarter, 0, 2 * sizeof *quarter);
+    if (t->phase_bits > 1 || t->count > 2)
+        return false;
+    for (int p = 0; p < 1 << t->phase_bits; p++)
         for (int i = 0; i < t->count; i++) {
             const float w = 4 * t->weight[p][i];
             const int at = t->base[p] + i + 1;
-            if (w != 0 && (at < 0 || at > 2 || w != (float)(int)w))
+            if (w != (float)(int)w || (w != 0 && (at < 0 || at > 2)))
                 return false;
             if (w != 0)
                 quarter[p][at] += (uint32_t)w;
         }
     return true;
+}
+
+int gwb_convert_quick_chroma(const gwb_taps *tx, const gwb_taps *ty, uint32_t x[2][3], uint32_t y[2][3])
+{
+    static const uint32_t left_x[2][3] = {{0, 4, 0}, {0, 2, 2}}, left_y[2][3] = {{1, 3, 0}, {0, 3, 1}};
+    if (!gwb_convert_quarters(tx, x) || !gwb_convert_quarters(ty, y))
+        return GWB_QUICK_NO;
+    return memcmp(x, left_x, sizeof left_x) == 0 && memcmp(y, left_y, sizeof left_y) == 0 ? GWB_QUICK_LEFT : GWB_QUICK;
+}
+
+bool gwb_convert_quick_matrix(const float *m, const float *from, const float *to)
+{
+    return m[1] == 0 && m[8] == 0 && m[3] == m[0] && m[6] == m[0] && from[0] == (float)(int)from[0] && from[1] == (float)(int)from[1] &&
+        from[2] == from[1] && to[0] == 0 && to[1] == 0 && to[2] == 0;
 }
 
 void gwb_convert_quick_numbers(gwb_quick_numbers *n, const float *m, const float *from, int kind, int quick)
@@ -330,18 +346,12 @@ static void plan_quick(gwb_convert_args *a)
     const bool full = a->src_shape == GWB_SHAPE_PLANES && a->src_kind == GWB_SAMPLE_U8;
     const bool video = is_420(a->src_shape) && (a->src_kind == GWB_SAMPLE_U8 || (a->src_kind == GWB_SAMPLE_U16 &&
         a->src_shape == GWB_SHAPE_420_PAIRS)) && a->src[0].mask < 4096 && a->up_x.phase_bits == 1 && a->up_y.phase_bits == 1;
-    const bool plain = m->m[0][1] == 0 && m->m[2][2] == 0 && m->m[1][0] == m->m[0][0] && m->m[2][0] == m->m[0][0] && !m->diagonal && a->luma_needs == 7;
-    const bool whole = m->from[0] == (float)(int)m->from[0] && m->from[1] == (float)(int)m->from[1] && m->from[2] == m->from[1];
-    const bool zero = m->to[0] == 0 && m->to[1] == 0 && m->to[2] == 0;
+    const bool plain = gwb_convert_quick_matrix(&m->m[0][0], m->from, m->to) && !m->diagonal && a->luma_needs == 7;
     const bool between = a->dst_shape == GWB_SHAPE_PLANES || 2 * a->dst[1].lane == a->dst[0].lane + a->dst[2].lane;    // G lies between R and B
-    static const uint32_t left_x[2][3] = {{0, 4, 0}, {0, 2, 2}}, left_y[2][3] = {{1, 3, 0}, {0, 3, 1}};
     a->tile_w = GWB_TILE_W;
-    if (!rgb || !plain || !whole || !zero || (!full && !video) || !between || !has_runs(a, pixels))
+    if (!rgb || !plain || (!full && !video) || !between || !has_runs(a, pixels))
         return;
-    if (full)
-        a->quick = GWB_QUICK_FULL;
-    else if (in_quarters(&a->up_x, a->quarter_x) && in_quarters(&a->up_y, a->quarter_y))
-        a->quick = memcmp(a->quarter_x, left_x, sizeof left_x) == 0 && memcmp(a->quarter_y, left_y, sizeof left_y) == 0 ? GWB_QUICK_LEFT : GWB_QUICK;
+    a->quick = full ? GWB_QUICK_FULL : gwb_convert_quick_chroma(&a->up_x, &a->up_y, a->quarter_x, a->quarter_y);
     if (!a->quick)
         return;
     a->tile_w = pixels;

@@ -125,8 +125,6 @@ int gwb_pipe_pixel_rows(const gwb_pipe_code *code, bool batch);
 int gwb_pipe_averaged_link(const gwb_pipe_code *code);
 // Whether the source's U and V fit a word together between samples too: then tiles take it.
 bool gwb_pipe_packs_chroma(const gwb_pipe_code *code);
-// Whether chroma lies where MPEG-2 and H.264 have it.
-bool gwb_pipe_left_chroma(const gwb_pipe_code *code);
 
 // A pass over `count` pictures as the devices run it. All is borrowed for the call.
 typedef struct gwb_pipe_launch {

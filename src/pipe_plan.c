@@ -348,13 +348,11 @@ static void plan_quick(gwb_pass *p)
     if (!c->tiles || l == c->link + c->links || l->kind != GWB_LINK_VALUE || l->value != GWB_PIPE_VALUE_yuv || s->lanes || s->components != 7)
         return;
     const float *m = p->stage[l->k].f, *from = m + 9, *to = m + 12;
-    const bool whole = from[0] == (float)(int)from[0] && from[1] == (float)(int)from[1] && from[2] == from[1];
-    if (!whole || m[3] != m[0] || m[6] != m[0] || to[0] != 0 || to[1] != 0 || to[2] != 0)
-        return;
-    if (c->stages == GWB_PIPE_STAGES)
+    uint32_t x[2][3], y[2][3];
+    if (!gwb_convert_quick_matrix(m, from, to) || c->stages == GWB_PIPE_STAGES)
         return;
     if (s->log2_w == 1 && s->log2_h == 1) {     // chroma fits a word, else there were no tiles
-        c->quick = gwb_pipe_left_chroma(c) ? GWB_QUICK_LEFT : GWB_QUICK;
+        c->quick = gwb_convert_quick_chroma(&c->up_x, &c->up_y, x, y);
         c->quick_shape = s->pairs ? GWB_SHAPE_420_PAIRS : GWB_SHAPE_420;
     } else if (!s->log2_w && !s->log2_h && s->kind == GWB_SAMPLE_U8) {
         c->quick = GWB_QUICK_FULL;

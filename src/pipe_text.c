@@ -38,32 +38,13 @@ static bool is_full(const gwb_pipe_side *s, int k)
 
 // ---- chroma of the source
 
-// Weights in quarters of the samples before, at and behind, for even and odd outputs; false where they are no such.
-static bool in_quarters(const gwb_taps *t, int quarter[2][3])
-{
-    for (int p = 0; p < 2; p++)
-        for (int i = 0; i < 3; i++)
-            quarter[p][i] = 0;
-    if (t->phase_bits > 1 || t->count > 2)
-        return false;
-    for (int p = 0; p < 1 << t->phase_bits; p++)
-        for (int i = 0; i < t->count; i++) {
-            const float q = 4 * t->weight[p][i];
-            const int at = t->base[p] + i + 1;
-            if (q != (float)(int)q || (q != 0 && (at < 0 || at > 2)))
-                return false;
-            if (q != 0)
-                quarter[p][at] += (int)q;
-        }
-    return true;
-}
-
 // Whether U and V fit a word together, in sixteenths.
 static bool is_packed(const gwb_pipe_code *c)
 {
-    int x[2][3], y[2][3];
+    uint32_t x[2][3], y[2][3];
     const gwb_pipe_side *s = &c->src;
-    return (s->kind == GWB_SAMPLE_U8 || (s->kind == GWB_SAMPLE_U16 && s->mask[1] < 4096)) && in_quarters(&c->up_x, x) && in_quarters(&c->up_y, y);
+    const bool fits = s->kind == GWB_SAMPLE_U8 || (s->kind == GWB_SAMPLE_U16 && s->mask[1] < 4096);
+    return fits && gwb_convert_quarters(&c->up_x, x) && gwb_convert_quarters(&c->up_y, y);
 }
 
 static void write_up(const writer *w, char axis, const gwb_taps *t)
@@ -386,9 +367,9 @@ static void write_down(const writer *w, char axis, const gwb_taps *t)
 
 static void write_quarters(const writer *w, const char *name, const gwb_taps *t)
 {
-    int q[2][3];
-    in_quarters(t, q);
-    PUT("#define %s {{%d, %d, %d}, {%d, %d, %d}}\n", name, q[0][0], q[0][1], q[0][2], q[1][0], q[1][1], q[1][2]);
+    uint32_t q[2][3];
+    gwb_convert_quarters(t, q);
+    PUT("#define %s {{%u, %u, %u}, {%u, %u, %u}}\n", name, q[0][0], q[0][1], q[0][2], q[1][0], q[1][1], q[1][2]);
 }
 
 static void write_tile_row(const writer *w)
@@ -414,8 +395,8 @@ static void write_tile_chroma(const writer *w)
     const gwb_pipe_code *c = w->code;
     const gwb_pipe_side *s = &c->src;
     const bool v_first = s->offset[2] < s->offset[1];
-    int q[2][3];
-    in_quarters(&c->up_x, q);
+    uint32_t q[2][3];
+    gwb_convert_quarters(&c->up_x, q);
     PUT("GWB_FN void gwb_tile_chroma_row(GWB_PIPE_PARAMS, uint32_t c[4])\n{\n    y = gwb_clamp(y, (g->shape->src_height - 1) >> GWB_SRC_LOG2_H);\n    ");
     if (s->pairs)
         PUT("GWB_TILE_PAIRS_%s(%d, %d, %d", kinds[s->kind], s->plane[1], s->offset[v_first ? 2 : 1], v_first);
@@ -460,13 +441,13 @@ static void write_quick(const writer *w, int k)
     const gwb_pipe_code *c = w->code;
     const gwb_pipe_side *s = &c->src;
     const bool v_first = s->pairs && s->offset[2] < s->offset[1];
-    int x[2][3], y[2][3];
-    in_quarters(&c->up_x, x);
-    in_quarters(&c->up_y, y);
+    uint32_t x[2][3], y[2][3];
+    gwb_convert_quarters(&c->up_x, x);
+    gwb_convert_quarters(&c->up_y, y);
     PUT("GWB_FN gwb_yuv_rgb gwb_tile_source(const gwb_pipe_at *g)\n{\n    const gwb_pipe_item *item = g->item;\n"
         "    const gwb_yuv_rgb s = {item->src[%d] + %d, item->src[%d] + %d, item->src[%d] + %d,\n"
         "        item->src_step[%d], item->src_step[%d], item->src_step[%d], %d, %d, %d, (g->shape->src_width - 1) >> %d, (g->shape->src_height - 1) >> %d,\n"
-        "        g->shape->src_height, (const gwb_quick_numbers *)g->stage[%d].f, {{%d, %d, %d}, {%d, %d, %d}}, {{%d, %d, %d}, {%d, %d, %d}}};\n"
+        "        g->shape->src_height, (const gwb_quick_numbers *)g->stage[%d].f, {{%u, %u, %u}, {%u, %u, %u}}, {{%u, %u, %u}, {%u, %u, %u}}};\n"
         "    return s;\n}\n",
         s->plane[0], s->offset[0], s->plane[1], s->offset[v_first ? 2 : 1], s->plane[2], s->offset[2], s->plane[0], s->plane[1], s->plane[2], v_first,
         s->shift[0], s->mask[0], s->log2_w, s->log2_h, c->quick_numbers, x[0][0], x[0][1], x[0][2], x[1][0], x[1][1], x[1][2], y[0][0], y[0][1], y[0][2],
@@ -540,13 +521,6 @@ int gwb_pipe_averaged_link(const gwb_pipe_code *c)
 bool gwb_pipe_packs_chroma(const gwb_pipe_code *c)
 {
     return is_packed(c);
-}
-
-bool gwb_pipe_left_chroma(const gwb_pipe_code *c)
-{
-    static const int left_x[2][3] = {{0, 4, 0}, {0, 2, 2}}, left_y[2][3] = {{1, 3, 0}, {0, 3, 1}};
-    int x[2][3], y[2][3];
-    return in_quarters(&c->up_x, x) && in_quarters(&c->up_y, y) && memcmp(x, left_x, sizeof x) == 0 && memcmp(y, left_y, sizeof y) == 0;
 }
 
 char *gwb_pipe_write(const gwb_pipe_code *c, bool batch, bool wide, int few)
