@@ -3,15 +3,15 @@
 #ifndef GWB_KERNEL_COLOUR_H
 #define GWB_KERNEL_COLOUR_H
 
-#include "prelude.h"
+#include "number.h"
 
 #include "convert_args.h"
 
 // Component i of the destination from the source's components.
 GWB_FN float gwb_mix_one(const gwb_mix *mix, int i, float c0, float c1, float c2)
 {
-    const float a = mix->m[i][0] * (c0 - mix->from[0]), b = mix->m[i][1] * (c1 - mix->from[1]), c = mix->m[i][2] * (c2 - mix->from[2]);
-    return ((a + b) + c) + mix->to[i];
+    const float *m = mix->m[i];
+    return gwb_fma(m[2], c2 - mix->from[2], gwb_fma(m[1], c1 - mix->from[1], m[0] * (c0 - mix->from[0]))) + mix->to[i];
 }
 
 GWB_FN float gwb_mix_diagonal(const gwb_mix *mix, int i, float c)

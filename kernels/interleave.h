@@ -31,11 +31,13 @@ template <int WORDS, int ROWS, int ROOM> GWB_FN void gwb_store_warp(uint8_t *to,
                 *(uint4 *)&own[(r * 32 + lane) * WORDS + i] = make_uint4(w[r][i], w[r][i + 1], w[r][i + 2], w[r][i + 3]);
     __syncwarp();
     if (lanes == 32 && (((uint32_t)(uint64_t)to | (uint32_t)step | (uint32_t)at) & 15) == 0) {
+        const uint8_t *first = gwb_near(to, step, y, at + lane * 16);
         GWB_UNROLL
         for (int i = 0; i < 8 * WORDS * ROWS; i += 32) {
-            const int chunk = i + lane, row = ROWS == 1 ? 0 : chunk / (8 * WORDS);
+            const int chunk = i + lane;
+            const bool second = i >= 8 * WORDS || (i + 32 > 8 * WORDS && chunk >= 8 * WORDS);     // of the rows
             if (i + 32 <= 8 * WORDS * ROWS || chunk < 8 * WORDS * ROWS)
-                *(uint4 *)gwb_near(to, step, y + row, at + (chunk - row * 8 * WORDS) * 16) = stage[threadIdx.y][chunk];
+                *(uint4 *)(first + ((second ? step - 8 * WORDS * 16 : 0) + i * 16)) = stage[threadIdx.y][chunk];
         }
         return;
     }

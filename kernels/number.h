@@ -49,6 +49,17 @@ GWB_FN uint32_t gwb_float_bits(float v)
 #endif
 }
 
+// a * b + c with one rounding, on every device: the only way in which a product and a sum become one here (prelude.h). Without such an instruction,
+// on processors before 2013, it is slow.
+GWB_FN float gwb_fma(float a, float b, float c)
+{
+#if defined(__CUDACC__)
+    return __fmaf_rn(a, b, c);
+#else
+    return fmaf(a, b, c);
+#endif
+}
+
 // f16: 1 sign, 5 exponent (bias 15), 10 fraction bits.
 GWB_FN double gwb_half_to_double(uint32_t half)
 {

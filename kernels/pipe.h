@@ -109,6 +109,14 @@ GWB_FN gwb_px gwb_pipe_add(gwb_px sum, gwb_px p, float w)
     return sum;
 }
 
+// The same with one rounding, for the taps of a resize. (Chroma is averaged as conversions do it.)
+GWB_FN gwb_px gwb_pipe_tap(gwb_px sum, gwb_px p, float w)
+{
+    for (int k = 0; k < 4; k++)
+        sum.c[k] = gwb_fma(w, p.c[k], sum.c[k]);
+    return sum;
+}
+
 GWB_FN gwb_px gwb_pipe_bilinear(gwb_px p00, gwb_px p10, gwb_px p01, gwb_px p11, float tx, float ty)
 {
     return gwb_between(gwb_between(p00, p10, tx), gwb_between(p01, p11, tx), ty);

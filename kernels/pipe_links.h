@@ -184,8 +184,8 @@ GWB_FN void gwb_unpack_chroma(uint32_t sixteenths, gwb_px *p)
             gwb_px row = gwb_pipe_zero(); \
             GWB_UNROLL \
             for (int i = 0; i < 4; i++) \
-                row = gwb_pipe_add(row, PREV(g, gwb_clamp(bx + i, m->width - 1), gwb_clamp(by + j, m->height - 1)), wx[i]); \
-            sum = gwb_pipe_add(sum, row, j & 2 ? (j & 1 ? wy[3] : wy[2]) : j & 1 ? wy[1] : wy[0]); \
+                row = gwb_pipe_tap(row, PREV(g, gwb_clamp(bx + i, m->width - 1), gwb_clamp(by + j, m->height - 1)), wx[i]); \
+            sum = gwb_pipe_tap(sum, row, j & 2 ? (j & 1 ? wy[3] : wy[2]) : j & 1 ? wy[1] : wy[0]); \
         } \
         return sum; \
     }
@@ -201,7 +201,7 @@ GWB_FN void gwb_unpack_chroma(uint32_t sixteenths, gwb_px *p)
         for (int i = 0; i < m->taps; i++) { \
             const int tap = gwb_clamp(first + i, last); \
             weights += m->step; \
-            sum = gwb_pipe_add(sum, AXIS ? PREV(g, x, tap) : PREV(g, tap, y), *(const float *)weights); \
+            sum = gwb_pipe_tap(sum, AXIS ? PREV(g, x, tap) : PREV(g, tap, y), *(const float *)weights); \
         } \
         return sum; \
     }

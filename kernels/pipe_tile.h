@@ -6,9 +6,10 @@
 #ifndef GWB_KERNEL_PIPE_TILE_H
 #define GWB_KERNEL_PIPE_TILE_H
 
-// Pixels of a tile one by one. A call, so that the kernel keeps to the registers of whole tiles.
-static __device__ __noinline__ void gwb_tile_slow(const gwb_pipe_at *g, int x0, int y0)
+// Pixels of a tile one by one. A call, so that the kernel keeps to the registers of whole tiles; by value, so that nothing of it lies in memory.
+static __device__ __noinline__ void gwb_tile_slow(gwb_pipe_at at, int x0, int y0)
 {
+    const gwb_pipe_at *g = &at;
     GWB_NO_UNROLL
     for (int y = y0; y < y0 + GWB_TILE_ROWS && y < g->shape->height; y++)
         GWB_NO_UNROLL
@@ -23,7 +24,7 @@ GWB_FN void gwb_pipe_tile(const gwb_pipe_at *g, int tx, int ty)
     const int whole = left < 32 * GWB_TILES ? left / GWB_TILES : 32;
     const int lanes = g->item->flags & GWB_PIPE_TILES && y + GWB_TILE_ROWS <= g->shape->height ? whole : 0;
     if (lane >= lanes && x < g->shape->width)
-        gwb_tile_slow(g, x, y);
+        gwb_tile_slow(*g, x, y);
     if (lanes <= 0)
         return;
     const int px = x0 + GWB_TILES * (lane < lanes ? lane : lanes - 1);  // a lane too many does what the last one does, and does not store it

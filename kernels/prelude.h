@@ -48,6 +48,7 @@ typedef unsigned long long uint64_t;
 #include "abi_types.h"
 #endif
 
-// No expression is contracted into a fused multiply-add anywhere (-ffp-contract=off, -fmad=false), so that devices agree to the last bit.
+// No expression is contracted into a fused multiply-add by a compiler (-ffp-contract=off, -fmad=false), so that devices agree to the last bit: where one is
+// meant, gwb_fma (number.h) says so.
 
 #endif

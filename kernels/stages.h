@@ -21,8 +21,8 @@ GWB_FN gwb_px gwb_stage_mix(const gwb_pipe_stage *s, gwb_px p, int x, int y)
     (void)x, (void)y;
     gwb_px r;
     for (int k = 0; k < 3; k++) {
-        const float a = s->f[3 * k] * (p.c[0] - s->f[9]), b = s->f[3 * k + 1] * (p.c[1] - s->f[10]), c = s->f[3 * k + 2] * (p.c[2] - s->f[11]);
-        r.c[k] = ((a + b) + c) + s->f[12 + k];
+        const float a = s->f[3 * k] * (p.c[0] - s->f[9]);
+        r.c[k] = gwb_fma(s->f[3 * k + 2], p.c[2] - s->f[11], gwb_fma(s->f[3 * k + 1], p.c[1] - s->f[10], a)) + s->f[12 + k];
     }
     r.c[3] = s->i[0] ? p.c[3] * s->f[15] : s->f[15];
     return r;
@@ -34,9 +34,9 @@ GWB_FN gwb_px gwb_stage_yuv(const gwb_pipe_stage *s, gwb_px p, int x, int y)
     (void)x, (void)y;
     const float l = p.c[0] - s->f[9], u = p.c[1] - s->f[10], v = p.c[2] - s->f[11];
     gwb_px r;
-    r.c[0] = (s->f[0] * l + s->f[2] * v) + s->f[12];
-    r.c[1] = ((s->f[3] * l + s->f[4] * u) + s->f[5] * v) + s->f[13];
-    r.c[2] = (s->f[6] * l + s->f[7] * u) + s->f[14];
+    r.c[0] = gwb_fma(s->f[2], v, s->f[0] * l) + s->f[12];
+    r.c[1] = gwb_fma(s->f[5], v, gwb_fma(s->f[4], u, s->f[3] * l)) + s->f[13];
+    r.c[2] = gwb_fma(s->f[7], u, s->f[6] * l) + s->f[14];
     r.c[3] = s->i[0] ? p.c[3] * s->f[15] : s->f[15];
     return r;
 }
@@ -58,7 +58,7 @@ GWB_FN gwb_px gwb_stage_scale(const gwb_pipe_stage *s, gwb_px p, int x, int y)
     (void)x, (void)y;
     gwb_px r;
     for (int k = 0; k < 4; k++)
-        r.c[k] = p.c[k] * s->f[k] + s->f[4 + k];
+        r.c[k] = gwb_fma(p.c[k], s->f[k], s->f[4 + k]);
     return r;
 }
 
@@ -235,7 +235,7 @@ GWB_FN gwb_px gwb_between(gwb_px p, gwb_px q, float t)
 {
     gwb_px r;
     for (int k = 0; k < 4; k++)
-        r.c[k] = p.c[k] + (q.c[k] - p.c[k]) * t;
+        r.c[k] = gwb_fma(q.c[k] - p.c[k], t, p.c[k]);
     return r;
 }
 

@@ -42,7 +42,7 @@ GWB_FN uint32_t gwb_yuv_rgb_one(const gwb_yuv_rgb *s, int kind, int pairs, const
 // Chroma samples x - 1 .. x + w / 2 of row y into c. The first one and the last are read where `first` and `end` say so.
 GWB_FN void gwb_yuv_rgb_chroma(const gwb_yuv_rgb *s, int kind, int pairs, int w, int x, int y, bool first, bool end, uint32_t c[6])
 {
-    const int n = w / 2, before = x > 0 ? x - 1 : 0, behind = x + n <= s->last_x ? x + n : s->last_x;
+    const int n = w / 2, before = x > 0 ? x - 1 : 0;
     const int size = gwb_kind_size(kind), pitch = pairs ? 2 * size : size;
     const uint8_t *u = gwb_near(s->u, s->u_step, y, x * pitch), *v = gwb_near(s->v, s->v_step, y, x * pitch);
     uint32_t wu[4] = {0, 0, 0, 0}, wv[4] = {0, 0, 0, 0};
@@ -64,8 +64,8 @@ GWB_FN void gwb_yuv_rgb_chroma(const gwb_yuv_rgb *s, int kind, int pairs, int w,
     c[0] = c[n + 1] = 0;
     if (first)
         c[0] = gwb_yuv_rgb_one(s, kind, pairs, gwb_near(s->u, s->u_step, y, before * pitch), gwb_near(s->v, s->v_step, y, before * pitch));
-    if (end)
-        c[n + 1] = gwb_yuv_rgb_one(s, kind, pairs, gwb_near(s->u, s->u_step, y, behind * pitch), gwb_near(s->v, s->v_step, y, behind * pitch));
+    if (end)        // none behind: the last one again
+        c[n + 1] = x + n > s->last_x ? c[n] : gwb_yuv_rgb_one(s, kind, pairs, u + n * pitch, v + n * pitch);
     if (kind == GWB_SAMPLE_U8) {
         GWB_UNROLL
         for (int i = 0; i < n + 2; i++)
@@ -148,9 +148,9 @@ GWB_FN void gwb_yuv_rgb_row(const gwb_yuv_rgb *s, int kind, int shape, bool left
     for (int k = 0; k < w; k++) {
         const int odd = k & 1;
         const float luminance = s->m->luma * y[k];
-        rgb[0][k] = luminance + s->m->vr[odd] * v[k];
-        rgb[1][k] = (luminance + s->m->ug[odd] * u[k]) + s->m->vg[odd] * v[k];
-        rgb[2][k] = luminance + s->m->ub[odd] * u[k];
+        rgb[0][k] = gwb_fma(s->m->vr[odd], v[k], luminance);
+        rgb[1][k] = gwb_fma(s->m->vg[odd], v[k], gwb_fma(s->m->ug[odd], u[k], luminance));
+        rgb[2][k] = gwb_fma(s->m->ub[odd], u[k], luminance);
     }
 }
 

@@ -234,8 +234,9 @@ GWB_CLONES static void between(pixels *p00, const pixels *p10, const pixels *p01
 {
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < n; i++) {
-            const float above = p00->c[k][i] + (p10->c[k][i] - p00->c[k][i]) * tx[i], below = p01->c[k][i] + (p11->c[k][i] - p01->c[k][i]) * tx[i];
-            p00->c[k][i] = above + (below - above) * ty[i];
+            const float above = gwb_fma(p10->c[k][i] - p00->c[k][i], tx[i], p00->c[k][i]);
+            const float below = gwb_fma(p11->c[k][i] - p01->c[k][i], tx[i], p01->c[k][i]);
+            p00->c[k][i] = gwb_fma(below - above, ty[i], above);
         }
 }
 
@@ -243,7 +244,7 @@ GWB_CLONES static void add(pixels *sum, const pixels *p, int n, const float *w)
 {
     for (int k = 0; k < 4; k++)
         for (int i = 0; i < n; i++)
-            sum->c[k][i] = sum->c[k][i] + w[i] * p->c[k][i];
+            sum->c[k][i] = gwb_fma(w[i], p->c[k][i], sum->c[k][i]);
 }
 
 static void between_lines(const context *c, int link, const gwb_pipe_move *m, const places *at, pixels *out)
