@@ -86,9 +86,13 @@ GWB_ENTRY(convert_tile, 256, 4)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny
         gwb_convert_tile_item(&a, x, y, (int)blockIdx.z);
 }
 
-// The same for one pair of kinds and shapes.
+// The same for one pair of kinds and shapes. Where all is known, from bytes to bytes, 32 registers will do: then a multiprocessor has room for all the
+// threads that it can hold.
+#define GWB_BLOCKS_convert_tile(sk, dk) 1
+#define GWB_BLOCKS_yuv_rgb(sk, dk) 1
+#define GWB_BLOCKS_yuv_rgb_left(sk, dk) (dk != GWB_SAMPLE_U8 ? 1 : sk == GWB_SAMPLE_U8 ? 8 : 6)
 #define GWB_TILE_ENTRY(fn, sk, ss, dk, ds) \
-    GWB_ENTRY(tile_##fn##_##sk##_##ss##_##dk##_##ds, 256)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny, int) \
+    GWB_ENTRY(tile_##fn##_##sk##_##ss##_##dk##_##ds, 256, GWB_BLOCKS_##fn(GWB_SAMPLE_##sk, GWB_SAMPLE_##dk))(GWB_ARGS gwb_convert_tile_args a, int nx, int ny, int) \
     { \
         GWB_AFTER(); \
         gwb_start_##fn(&a, GWB_SAMPLE_##sk, GWB_SHAPE_##ss, GWB_SAMPLE_##dk, GWB_SHAPE_##ds, nx, ny); \
@@ -102,12 +106,22 @@ GWB_FN void gwb_start_convert_tile(const gwb_convert_args *a, int src_kind, int 
 }
 
 // All lanes of a warp go on while one of them has an item.
-GWB_FN void gwb_start_yuv_rgb(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int, int ny)
+GWB_FN void gwb_start_quick(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, bool left, int ny)
 {
     const int w = GWB_QUICK_WIDTH(dst_kind), x0 = (int)(blockIdx.x * blockDim.x) * w, y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
     const int row = ((int)blockIdx.z * GWB_BAND + y) * GWB_TILE_H, whole = (a->width - x0) / w;
     if (whole > 0 && y < ny && row + 2 <= a->height)
-        gwb_yuv_rgb_at(a, src_kind, src_shape, dst_kind, dst_shape, x0, row, (int)threadIdx.x, whole < 32 ? whole : 32);
+        gwb_yuv_rgb_item(a, src_kind, src_shape, dst_kind, dst_shape, left, x0, row, (int)threadIdx.x, whole < 32 ? whole : 32);
+}
+
+GWB_FN void gwb_start_yuv_rgb(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int, int ny)
+{
+    gwb_start_quick(a, src_kind, src_shape, dst_kind, dst_shape, false, ny);
+}
+
+GWB_FN void gwb_start_yuv_rgb_left(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int, int ny)
+{
+    gwb_start_quick(a, src_kind, src_shape, dst_kind, dst_shape, true, ny);
 }
 
 GWB_TILES(GWB_TILE_ENTRY)

@@ -59,6 +59,10 @@ typedef enum gwb_shape {
     GWB_SHAPE_PLANES,       // three full planes
     GWB_SHAPE_3,            // three or four interleaved samples a pixel
     GWB_SHAPE_4,
+    GWB_SHAPE_RGB,          // the same in a known order, for GWB_QUICK_LEFT
+    GWB_SHAPE_BGR,
+    GWB_SHAPE_RGBA,
+    GWB_SHAPE_BGRA,
     GWB_SHAPE_420,          // a full plane, and two of a sample for 2x2 pixels
     GWB_SHAPE_420_PAIRS     // the same two, interleaved
 } gwb_shape;
@@ -68,7 +72,7 @@ typedef enum gwb_quick {
     GWB_QUICK_NO,
     GWB_QUICK_FULL,         // 4:4:4
     GWB_QUICK,              // with any siting
-    GWB_QUICK_LEFT          // with the usual one, faster
+    GWB_QUICK_LEFT          // with the usual one, to an order that has a kernel: faster
 } gwb_quick;
 
 // The samples of one component.

@@ -26,7 +26,17 @@
     _(fn, kind, shape, U8, 4) \
     _(fn, kind, shape, U8, PLANES) \
     _(fn, kind, shape, F32, PLANES)
+#define GWB_TILES_LEFT(_, kind, shape) \
+    _(yuv_rgb_left, kind, shape, U8, RGB) \
+    _(yuv_rgb_left, kind, shape, U8, BGR) \
+    _(yuv_rgb_left, kind, shape, U8, RGBA) \
+    _(yuv_rgb_left, kind, shape, U8, BGRA) \
+    _(yuv_rgb_left, kind, shape, U8, PLANES) \
+    _(yuv_rgb_left, kind, shape, F32, PLANES)
 #define GWB_TILES(_) \
+    GWB_TILES_LEFT(_, U8, 420_PAIRS) \
+    GWB_TILES_LEFT(_, U8, 420) \
+    GWB_TILES_LEFT(_, U16, 420_PAIRS) \
     GWB_TILES_FROM(_, yuv_rgb, U8, 420_PAIRS) \
     GWB_TILES_FROM(_, yuv_rgb, U8, 420) \
     GWB_TILES_FROM(_, yuv_rgb, U16, 420_PAIRS) \

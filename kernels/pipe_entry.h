@@ -99,7 +99,8 @@ typedef struct gwb_pipe_items {
     gwb_pipe_item s[GWB_FEW];
 } gwb_pipe_items;
 
-#define GWB_PIPE_KERNEL extern "C" __global__ void __launch_bounds__(256)
+// GWB_BLOCKS: how many blocks a multiprocessor is to have room for. Conversions of bytes do with 32 registers, and then it has its most threads.
+#define GWB_PIPE_KERNEL extern "C" __global__ void __launch_bounds__(256, GWB_BLOCKS)
 
 #if !GWB_BATCH
 // One picture: all by value.

@@ -208,11 +208,14 @@ GWB_FN void gwb_yuv_rgb_words(int lanes, const float *a, const float *b, const f
 }
 
 // Two rows of 8 pixels of bytes that lie together, the lanes of a warp side by side from pixel x0 on.
-GWB_FN void gwb_yuv_rgb_interleaved(const gwb_convert_args *a, int samples, int x0, int y, int lane, int lanes, float rgb[2][3][8])
+GWB_FN void gwb_yuv_rgb_interleaved(const gwb_convert_args *a, int shape, int x0, int y, int lane, int lanes, float rgb[2][3][8])
 {
     const gwb_samples *d = a->dst;
+    const int samples = shape == GWB_SHAPE_3 || shape == GWB_SHAPE_RGB || shape == GWB_SHAPE_BGR ? 3 : 4;
     const float alpha[4] = {a->alpha_fill, a->alpha_fill, a->alpha_fill, a->alpha_fill};
-    const bool red_first = d[0].lane < d[2].lane, alpha_first = samples == 4 && (d[0].lane == 1 || d[2].lane == 1);
+    const bool any = shape == GWB_SHAPE_3 || shape == GWB_SHAPE_4;      // order
+    const bool red_first = any ? d[0].lane < d[2].lane : shape == GWB_SHAPE_RGB || shape == GWB_SHAPE_RGBA;
+    const bool alpha_first = shape == GWB_SHAPE_4 && (d[0].lane == 1 || d[2].lane == 1);
     uint32_t w[2][8];
     GWB_UNROLL
     for (int r = 0; r < 2; r++)
@@ -229,9 +232,11 @@ GWB_FN void gwb_yuv_rgb_interleaved(const gwb_convert_args *a, int samples, int 
             else
                 gwb_yuv_rgb_words(samples, alpha, blue, green, red, to);
         }
-    gwb_store_side_by_side(2 * samples, d[0].data - d[0].lane, (int32_t)d[0].step, y, samples * x0, lane, lanes, w);
+    gwb_store_side_by_side(2 * samples, d[0].data - (any ? d[0].lane : red_first ? 0 : 2), (int32_t)d[0].step, y, samples * x0, lane, lanes, w);
 }
 
+// A work item: GWB_QUICK_WIDTH pixels of two rows, from row y on and from pixel x0 plus `lane` times as many, where the picture has all of them. `left`:
+// GWB_QUICK_LEFT. On cuda all lanes of a warp come here together, and `lanes` of them have an item.
 GWB_FN void gwb_yuv_rgb_item(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, bool left, int x0, int y, int lane, int lanes)
 {
     const int w = GWB_QUICK_WIDTH(dst_kind), x = x0 + w * (lane < lanes ? lane : lanes - 1);    // a lane too many does what the last one does
@@ -245,17 +250,7 @@ GWB_FN void gwb_yuv_rgb_item(const gwb_convert_args *a, int src_kind, int src_sh
     if (dst_shape == GWB_SHAPE_PLANES)
         gwb_yuv_rgb_planes(a, dst_kind, w, x, y, rgb);
     else
-        gwb_yuv_rgb_interleaved(a, dst_shape == GWB_SHAPE_3 ? 3 : 4, x0, y, lane, lanes, rgb);
-}
-
-// A work item: GWB_QUICK_WIDTH pixels of two rows, from row y on and from pixel x0 plus `lane` times as many, where the picture has all of them. On cuda all
-// lanes of a warp come here together, and `lanes` of them have an item.
-GWB_FN void gwb_yuv_rgb_at(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int x0, int y, int lane, int lanes)
-{
-    if (a->quick == GWB_QUICK_LEFT)
-        gwb_yuv_rgb_item(a, src_kind, src_shape, dst_kind, dst_shape, true, x0, y, lane, lanes);
-    else
-        gwb_yuv_rgb_item(a, src_kind, src_shape, dst_kind, dst_shape, false, x0, y, lane, lanes);
+        gwb_yuv_rgb_interleaved(a, dst_shape, x0, y, lane, lanes, rgb);
 }
 
 #endif

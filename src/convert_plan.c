@@ -336,6 +336,17 @@ static bool has_runs(const gwb_convert_args *a, int pixels)
     return true;
 }
 
+// The order of the destination's interleaved samples as a shape, its own where there is no kernel for it.
+static int order_of(const gwb_convert_args *a)
+{
+    const int red = a->dst[0].lane, blue = a->dst[2].lane;
+    if (a->dst_shape == GWB_SHAPE_3)
+        return red == 0 ? GWB_SHAPE_RGB : GWB_SHAPE_BGR;
+    if (a->dst_shape == GWB_SHAPE_4 && red + blue == 2)
+        return red == 0 ? GWB_SHAPE_RGBA : GWB_SHAPE_BGRA;
+    return a->dst_shape;
+}
+
 // Says where yuv_rgb.h gives the same: YUV of up to 12 bits to RGB by a matrix whose rows differ in chroma alone.
 static void plan_quick(gwb_convert_args *a)
 {
@@ -354,6 +365,10 @@ static void plan_quick(gwb_convert_args *a)
     a->quick = full ? GWB_QUICK_FULL : gwb_convert_quick_chroma(&a->up_x, &a->up_y, a->quarter_x, a->quarter_y);
     if (!a->quick)
         return;
+    if (a->quick == GWB_QUICK_LEFT) {
+        a->dst_shape = order_of(a);
+        a->quick = a->dst_shape == GWB_SHAPE_4 ? GWB_QUICK : GWB_QUICK_LEFT;
+    }
     a->tile_w = pixels;
     gwb_convert_quick_numbers(&a->quick_numbers, &m->m[0][0], m->from, a->src_kind, a->quick);
 }

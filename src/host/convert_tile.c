@@ -22,7 +22,7 @@ void gwb_host_convert_tile(const void *args, int32_t nx, int32_t y0, int32_t y1,
             if (py < a->height && (a->width - px < a->tile_w || a->height - py < GWB_TILE_H))
                 rest(a, px, py);
             else if (a->quick)
-                gwb_yuv_rgb_at(a, a->src_kind, a->src_shape, a->dst_kind, a->dst_shape, px, py, 0, 1);
+                gwb_yuv_rgb_item(a, a->src_kind, a->src_shape, a->dst_kind, a->dst_shape, a->quick == GWB_QUICK_LEFT, px, py, 0, 1);
             else
                 gwb_convert_tile_item(a, x, y, z);
         }
