@@ -66,7 +66,12 @@ GWB_FN void gwb_block(const gwb_pipe_at *g, int bx, int by)
     GWB_UNROLL
     for (int r = 0; r < GWB_BLOCK_H; r++)
         p[r] = gwb_last(g, bx, y0 + r < last ? y0 + r : last);
-    GWB_UNROLL
+    if (y0 + GWB_BLOCK_H - 1 <= last) {     // without a question between them, addresses are worked out for all at once
+        GWB_UNROLL
+        for (int r = 0; r < GWB_BLOCK_H; r++)
+            gwb_put_pixel(g, bx, y0 + r, p[r], nullptr);
+        return;
+    }
     for (int r = 0; r < GWB_BLOCK_H; r++)
         if (y0 + r <= last)
             gwb_put_pixel(g, bx, y0 + r, p[r], nullptr);

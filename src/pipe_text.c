@@ -539,7 +539,7 @@ char *gwb_pipe_write(const gwb_pipe_code *c, bool batch, bool wide, int few)
     PUT("#define GWB_SUB %d\n#define GWB_WORD %d\n#define GWB_GROUP %d\n#define GWB_BLOCK_W %d\n#define GWB_BLOCK_H %d\n#define GWB_DST_LOG2_W %d\n",
         subsampled(&c->dst), c->word, c->group, c->block_w, c->word || subsampled(&c->dst) ? c->block_h : gwb_pipe_pixel_rows(c, batch), c->dst.log2_w);
     const bool lean = c->quick == GWB_QUICK_LEFT && !batch && c->src.kind == GWB_SAMPLE_U8 && c->dst.kind == GWB_SAMPLE_U8 && c->links - crop == 1;
-    PUT("#define GWB_BLOCKS %d\n", lean ? 8 : 1);
+    PUT("#define GWB_BLOCKS %d\n", lean ? 8 : c->light && batch ? 5 : 1);
     PUT("#define GWB_GRID %d\n#define GWB_TILES %d\n#define GWB_TILE_ROWS %d\n#define GWB_CROPS %d\n#define GWB_FINITE %d\n#include \"pipe_links.h\"\n%s%s\n", c->grid, c->tiles,
         gwb_pipe_tile_rows(c, batch), crop, c->finite, c->quick ? "#include \"pipe_quick.h\"\n" : "", expressions ? "#include \"expr.h\"\n" : "");
     write_source(w, c->links > crop && c->link[crop].kind == GWB_LINK_BILINEAR);
