@@ -11,6 +11,7 @@
 #include "convert_tile.h"
 #include "copy.h"
 #include "fill.h"
+#include "rgb_yuv.h"
 #include "yuv_rgb.h"
 #include "reduce.h"
 
@@ -90,6 +91,7 @@ GWB_ENTRY(convert_tile, 256, 4)(GWB_ARGS gwb_convert_tile_args a, int nx, int ny
 // threads that it can hold.
 #define GWB_BLOCKS_convert_tile(sk, dk) 1
 #define GWB_BLOCKS_yuv_rgb(sk, dk) 1
+#define GWB_BLOCKS_rgb_yuv(sk, dk) 5
 #define GWB_BLOCKS_yuv_rgb_left(sk, dk) (dk != GWB_SAMPLE_U8 ? 1 : sk == GWB_SAMPLE_U8 ? 8 : 6)
 #define GWB_TILE_ENTRY(fn, sk, ss, dk, ds) \
     GWB_ENTRY(tile_##fn##_##sk##_##ss##_##dk##_##ds, 256, GWB_BLOCKS_##fn(GWB_SAMPLE_##sk, GWB_SAMPLE_##dk))(GWB_ARGS gwb_convert_tile_args a, int nx, int ny, int) \
@@ -122,6 +124,14 @@ GWB_FN void gwb_start_yuv_rgb(const gwb_convert_args *a, int src_kind, int src_s
 GWB_FN void gwb_start_yuv_rgb_left(const gwb_convert_args *a, int src_kind, int src_shape, int dst_kind, int dst_shape, int, int ny)
 {
     gwb_start_quick(a, src_kind, src_shape, dst_kind, dst_shape, true, ny);
+}
+
+GWB_FN void gwb_start_rgb_yuv(const gwb_convert_args *a, int, int src_shape, int, int dst_shape, int nx, int ny)
+{
+    const int x = (int)(blockIdx.x * blockDim.x + threadIdx.x), y = (int)(blockIdx.y * blockDim.y + threadIdx.y);
+    const int px = x * GWB_QUICK_WIDTH(GWB_SAMPLE_U8), row = ((int)blockIdx.z * GWB_BAND + y) * GWB_TILE_H;
+    if (x < nx && y < ny && px + GWB_QUICK_WIDTH(GWB_SAMPLE_U8) <= a->width && row + GWB_TILE_H <= a->height)
+        gwb_rgb_yuv_item(a, src_shape, dst_shape, px, row);
 }
 
 GWB_TILES(GWB_TILE_ENTRY)

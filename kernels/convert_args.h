@@ -59,7 +59,7 @@ typedef enum gwb_shape {
     GWB_SHAPE_PLANES,       // three full planes
     GWB_SHAPE_3,            // three or four interleaved samples a pixel
     GWB_SHAPE_4,
-    GWB_SHAPE_RGB,          // the same in a known order, for GWB_QUICK_LEFT
+    GWB_SHAPE_RGB,          // the same in a known order, for GWB_QUICK_LEFT and _DOWN
     GWB_SHAPE_BGR,
     GWB_SHAPE_RGBA,
     GWB_SHAPE_BGRA,
@@ -67,12 +67,13 @@ typedef enum gwb_shape {
     GWB_SHAPE_420_PAIRS     // the same two, interleaved
 } gwb_shape;
 
-// What yuv_rgb.h can make of a conversion.
+// What yuv_rgb.h and rgb_yuv.h can make of a conversion.
 typedef enum gwb_quick {
     GWB_QUICK_NO,
     GWB_QUICK_FULL,         // 4:4:4
     GWB_QUICK,              // with any siting
-    GWB_QUICK_LEFT          // with the usual one, to an order that has a kernel: faster
+    GWB_QUICK_LEFT,         // with the usual one, to an order that has a kernel: faster
+    GWB_QUICK_DOWN          // the other way, with the usual one (rgb_yuv.h)
 } gwb_quick;
 
 // The samples of one component.
@@ -115,7 +116,7 @@ typedef struct gwb_quick_numbers {
     float vr[2], ug[2], vg[2], ub[2];
 } gwb_quick_numbers;
 
-// Pixels of a row that yuv_rgb.h does at once, for the kind of the result.
+// Pixels of a row that yuv_rgb.h and rgb_yuv.h do at once, for the kind of the result.
 #define GWB_QUICK_WIDTH(dst_kind) ((dst_kind) == GWB_SAMPLE_U8 ? 8 : 4)
 
 typedef struct gwb_convert_args {
@@ -138,9 +139,10 @@ typedef struct gwb_convert_args {
     gwb_taps down_x, down_y;    // source chroma to destination chroma
     gwb_taps alpha_x, alpha_y;  // pixels to destination chroma, for blending
     uint32_t quarter_x[2][3], quarter_y[2][3];      // yuv_rgb.h: weights of the chroma samples before, at and behind, for even and odd pixels, in quarters
-    int32_t quick;              // gwb_quick: how yuv_rgb.h does it
+    int32_t quick;              // gwb_quick
     gwb_quick_numbers quick_numbers;
-    int32_t tile_w;             // pixels of a tile's row where the kernel of tiles or yuv_rgb.h does it
+    float down_numbers[3][3];   // rgb_yuv.h: the matrix for bytes as pairs.h has them, chroma for eight times as much
+    int32_t tile_w;             // pixels of a tile's row where the kernel of tiles, yuv_rgb.h or rgb_yuv.h does it
     gwb_mix mix;                // with light.on: from R G B in 0..1
     gwb_mix source_mix;         // with light.on: from source codes to R G B in 0..1
     gwb_light light;

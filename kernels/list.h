@@ -33,7 +33,15 @@
     _(yuv_rgb_left, kind, shape, U8, BGRA) \
     _(yuv_rgb_left, kind, shape, U8, PLANES) \
     _(yuv_rgb_left, kind, shape, F32, PLANES)
+#define GWB_TILES_DOWN(_, shape) \
+    _(rgb_yuv, U8, shape, U8, 420_PAIRS) \
+    _(rgb_yuv, U8, shape, U8, 420)
 #define GWB_TILES(_) \
+    GWB_TILES_DOWN(_, RGB) \
+    GWB_TILES_DOWN(_, BGR) \
+    GWB_TILES_DOWN(_, RGBA) \
+    GWB_TILES_DOWN(_, BGRA) \
+    GWB_TILES_DOWN(_, PLANES) \
     GWB_TILES_LEFT(_, U8, 420_PAIRS) \
     GWB_TILES_LEFT(_, U8, 420) \
     GWB_TILES_LEFT(_, U16, 420_PAIRS) \

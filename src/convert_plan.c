@@ -321,30 +321,56 @@ void gwb_convert_quick_numbers(gwb_quick_numbers *n, const float *m, const float
     }
 }
 
-// Whether runs of `pixels` pixels lie where they can be loaded at once.
+// Whether rows whose samples have `size` bytes begin at multiples of `bytes`.
+static bool begins_at(const gwb_samples *s, int size, int bytes)
+{
+    return ((uintptr_t)s->data - (uintptr_t)(s->lane * size)) % (uintptr_t)bytes == 0 && s->step % bytes == 0;
+}
+
+// Whether runs of `pixels` pixels lie where they can be loaded and stored at once.
 static bool has_runs(const gwb_convert_args *a, int pixels)
 {
-    const int size = a->src_kind == GWB_SAMPLE_U8 ? 1 : 2, luma = pixels * size, chroma = a->src_shape == GWB_SHAPE_420 ? luma / 2 : luma;
+    const int size = a->src_kind == GWB_SAMPLE_U8 ? 1 : 2, run = pixels * size;
     for (int i = 0; i < 3; i++) {
-        const gwb_samples *s = &a->src[i];
-        if (((uintptr_t)s->data - (uintptr_t)(s->lane * size)) % (uintptr_t)(i ? chroma : luma) || s->step % (i ? chroma : luma))
-            return false;
-        const gwb_samples *d = &a->dst[i];
-        if (a->dst_shape == GWB_SHAPE_PLANES && a->dst_kind == GWB_SAMPLE_U8 && ((uintptr_t)d->data % (uintptr_t)pixels || d->step % pixels))
+        const bool half_from = i && a->src_shape == GWB_SHAPE_420, half_to = i && a->dst_shape == GWB_SHAPE_420;
+        const bool stores = a->dst_kind == GWB_SAMPLE_U8 && (a->dst_shape == GWB_SHAPE_PLANES || is_420(a->dst_shape));
+        if (!begins_at(&a->src[i], size, half_from ? run / 2 : run) || (stores && !begins_at(&a->dst[i], 1, half_to ? pixels / 2 : pixels)))
             return false;
     }
     return true;
 }
 
-// The order of the destination's interleaved samples as a shape, its own where there is no kernel for it.
-static int order_of(const gwb_convert_args *a)
+// The order of interleaved samples as a shape, which stays where there is no kernel for it.
+static int order_of(int shape, const gwb_samples *s)
 {
-    const int red = a->dst[0].lane, blue = a->dst[2].lane;
-    if (a->dst_shape == GWB_SHAPE_3)
+    const int red = s[0].lane, blue = s[2].lane;
+    if (s[1].lane != 1 || red + blue != 2)
+        return shape;
+    if (shape == GWB_SHAPE_3)
         return red == 0 ? GWB_SHAPE_RGB : GWB_SHAPE_BGR;
-    if (a->dst_shape == GWB_SHAPE_4 && red + blue == 2)
+    if (shape == GWB_SHAPE_4)
         return red == 0 ? GWB_SHAPE_RGBA : GWB_SHAPE_BGRA;
-    return a->dst_shape;
+    return shape;
+}
+
+// Says where rgb_yuv.h gives the same.
+static void plan_down(gwb_convert_args *a)
+{
+    const gwb_mix *m = &a->mix;
+    const int shape = order_of(a->src_shape, a->src);
+    const gwb_taps *x = &a->down_x, *y = &a->down_y;
+    const bool usual = x->count == 3 && x->base[0] == -1 && x->weight[0][0] == 0.25f && x->weight[0][1] == 0.5f && x->weight[0][2] == 0.25f &&
+        y->count == 2 && y->base[0] == 0 && y->weight[0][0] == 0.5f && y->weight[0][1] == 0.5f;
+    if (a->src_kind != GWB_SAMPLE_U8 || a->dst_kind != GWB_SAMPLE_U8 || !is_420(a->dst_shape) || !usual || m->diagonal || a->luma_needs != 7 ||
+        a->chroma_needs != 7 || m->from[0] != 0 || m->from[1] != 0 || m->from[2] != 0 ||
+        (shape != GWB_SHAPE_PLANES && shape < GWB_SHAPE_RGB) || shape > GWB_SHAPE_BGRA || !has_runs(a, 8))
+        return;
+    a->src_shape = shape;
+    a->quick = GWB_QUICK_DOWN;
+    a->tile_w = 8;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            a->down_numbers[i][j] = m->m[i][j] * (i ? 0x1p21f : 0x1p24f);
 }
 
 // Says where yuv_rgb.h gives the same: YUV of up to 12 bits to RGB by a matrix whose rows differ in chroma alone.
@@ -366,7 +392,7 @@ static void plan_quick(gwb_convert_args *a)
     if (!a->quick)
         return;
     if (a->quick == GWB_QUICK_LEFT) {
-        a->dst_shape = order_of(a);
+        a->dst_shape = order_of(a->dst_shape, a->dst);
         a->quick = a->dst_shape == GWB_SHAPE_4 ? GWB_QUICK : GWB_QUICK_LEFT;
     }
     a->tile_w = pixels;
@@ -441,5 +467,6 @@ int gwb_convert_plan(gwb_convert_args *a, const gwb_image *dst, const gwb_image 
     rc = blends ? plan_background(a, src, params->background) : 0;
     plan_tiles(a, fd, fs);
     plan_quick(a);
+    plan_down(a);
     return rc;
 }

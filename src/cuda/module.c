@@ -126,7 +126,8 @@ CUresult gwb_cuda_start(gwb_queue *q, CUfunction function, unsigned gx, unsigned
 // The kernel made for a conversion's kinds and shapes, or the one for all.
 static CUfunction tile_of(const gwb_cuda_device *c, const gwb_convert_args *a)
 {
-    const bool yuv_rgb_left = a->quick == GWB_QUICK_LEFT, yuv_rgb = a->quick && !yuv_rgb_left, convert_tile = !a->quick;
+    const bool yuv_rgb_left = a->quick == GWB_QUICK_LEFT, rgb_yuv = a->quick == GWB_QUICK_DOWN, convert_tile = a->quick == GWB_QUICK_NO;
+    const bool yuv_rgb = a->quick == GWB_QUICK || a->quick == GWB_QUICK_FULL;
 #define PICK(fn, sk, ss, dk, ds) \
     if (fn && a->src_kind == GWB_SAMPLE_##sk && a->src_shape == GWB_SHAPE_##ss && a->dst_kind == GWB_SAMPLE_##dk && a->dst_shape == GWB_SHAPE_##ds) \
         return c->tiles[GWB_TILE_##fn##_##sk##_##ss##_##dk##_##ds];

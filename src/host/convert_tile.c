@@ -3,6 +3,7 @@
 #include "host/kernels.h"
 
 #include "convert_tile.h"
+#include "rgb_yuv.h"
 #include "yuv_rgb.h"
 
 // What sticks out of the last whole tiles; on cuda that is launches of their own.
@@ -21,6 +22,8 @@ void gwb_host_convert_tile(const void *args, int32_t nx, int32_t y0, int32_t y1,
             const int px = x * a->tile_w, py = (z * GWB_BAND + y) * GWB_TILE_H;
             if (py < a->height && (a->width - px < a->tile_w || a->height - py < GWB_TILE_H))
                 rest(a, px, py);
+            else if (a->quick == GWB_QUICK_DOWN)
+                gwb_rgb_yuv_item(a, a->src_shape, a->dst_shape, px, py);
             else if (a->quick)
                 gwb_yuv_rgb_item(a, a->src_kind, a->src_shape, a->dst_kind, a->dst_shape, a->quick == GWB_QUICK_LEFT, px, py, 0, 1);
             else
