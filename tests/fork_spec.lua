@@ -55,7 +55,7 @@ helper.each_device(function(name)
             local folder = helper.folder()
             finally(function() helper.remove(folder) end)
             local out, status = forked(("local folder = %q "):format(folder) .. [[
-                gpu.image("gray", 300, 200):save(folder .. "/a.png")
+                gpu.image_from("gray", {gpu.mat(300, 200, "u8", {fill = 5})}):save(folder .. "/a.png")
                 gpu.trace(folder .. "/trace.json", function()
                     local s, g, w = gpu.stream(), nil, gpu.writer()
                     keep = {gpu.mat(64, 48, "u8"), gpu.event(), gpu.pipe():crop(1, 1, 5, 5), gpu.mat(8, 8, "u8", {shared = true}), s, w}
@@ -82,7 +82,7 @@ helper.each_device(function(name)
                 print((gpu.load(folder .. "/b.png").planes[1]:at(299, 199)), (keep[1]:at(1, 1)))
                 local json = require "dkjson".decode(io.open(folder .. "/trace.json"):read("*a"))
                 print(#json > 3)]])
-            assert.equal("child\t0\n0\t1\ntrue\n", out)
+            assert.equal("child\t0\n5\t1\ntrue\n", out)
             assert.equal(0, status)
         end)
 
