@@ -280,6 +280,10 @@ helper.each_device(function(name)
             end
             raises("BAD_ARGUMENT", "ipc_handle()", gpu.from_ipc, handle .. "\0")
             raises("BAD_ARGUMENT", "unknown option", gpu.from_ipc, handle, {width = 3})
+            for _, size in ipairs {66, 128} do
+                raises("BAD_ARGUMENT", {"64 bytes, got " .. size}, gpu.from_ipc, ("x"):rep(size), {width = 2, height = 2, type = "u8"})
+            end
+            raises("BAD_ARGUMENT", "is the host", gpu.from_ipc, ("x"):rep(64), {width = 2, height = 2, type = "u8", device = "host"})
             -- every prefix, and every character changed, but for what only the driver reads
             local random, last = helper.random(7), name == "host" and #handle or handle:find("[^:]*$") - 1
             for i = 1, last do

@@ -72,8 +72,10 @@ end
 -- BAD_ARGUMENT for what is no handle.
 function ipc.public.from_ipc(handle, opts)
     local op = "gpu.from_ipc"
-    if type(handle) == "string" and #handle == 64 and not handle:find("^gpuwb") then
-        if opts == nil then
+    if type(handle) == "string" and not handle:find("^gpuwb") and (#handle == 64 or opts ~= nil) then
+        if #handle ~= 64 then
+            check.fail("BAD_ARGUMENT", op, "a handle of CUDA's has 64 bytes, got %d (hex is twice as long; of PyTorch's, handle:sub(-64))", #handle)
+        elseif opts == nil then
             check.fail("BAD_ARGUMENT", op, "64 bytes of CUDA's say no shape; give {width =, height =, type =}")
         end
         opts = check.options(op, opts, {"width", "height", "type", "step", "offset", "device", "readonly"})
@@ -84,6 +86,10 @@ function ipc.public.from_ipc(handle, opts)
         local offset = opts.offset == nil and 0 or check.integer(op, "offset", opts.offset, 0, 2 ^ 53)
         local name = ffi.new("char[?]", HANDLE_BYTES)
         check.status(C.gwb_ipc_identify(device.position(op, opts.device), name, HANDLE_BYTES), op)
+        if ffi.string(name) == "host" then
+            check.fail("BAD_ARGUMENT", op, "a handle of CUDA's is for memory of a cuda device, and %s the host; give device = \"cuda:0\"",
+                opts.device and "that is" or "the current one is")
+        end
         local hex = handle:gsub(".", function(c) return ("%02x"):format(c:byte()) end)
         handle = ("gpuwb1:mat:%s:0:0:0:%.0f:%.0f:%dx%d:%s:%d:%d:%s"):format(ffi.string(name), offset, step, width, height, types.text(code, 1), channels,
             check.boolean(op, "readonly", opts.readonly) and 1 or 0, hex)
