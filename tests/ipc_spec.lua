@@ -248,7 +248,7 @@ helper.each_device(function(name)
             local _, rest = assert.truthy(out:match("^(gpuwb\t" .. name .. "\t10\t245\n)(.*)$"), out)
             local before, after = 245, 10       -- each library that is there turns the picture into its negative
             for _, library in ipairs(name == "host" and {"numpy"} or {"cupy", "torch"}) do
-                local line = assert(rest:match("(" .. library .. "[^\n]*)\n"), out)
+                local line = assert(rest:match("(" .. library .. "\t[^\n]*)\n"), out)
                 if not line:find("\tabsent: ", 1, true) then
                     local theirs = name == "host" and "" or "\tand its own memory\t7\t8.0"
                     assert.equal(("%s\t%s\t%d\t%d%s"):format(library, name, before, after, theirs), line)

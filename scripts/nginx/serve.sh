@@ -13,7 +13,9 @@ trap 'rm -rf "$prefix"' EXIT
 chmod 755 "$prefix"
 sed "s/127.0.0.1:8080/127.0.0.1:${1:-8080}/" "$here/nginx.conf" >"$prefix/nginx.conf"
 cp "$here/resize.lua" "$prefix"
-[ ! -f "$here/../../build/release/gpuwb.so" ] || cp "$here/../../build/release/gpuwb.so" "$prefix"      # else the installed one
+for module in "$here"/../../{build/release,../../lib/lua/5.1}/gpuwb.so; do      # of a checkout, or installed; else LuaJIT finds it
+    [ ! -f "$module" ] || { cp "$module" "$prefix"; break; }
+done
 modules=$(nginx -V 2>&1 | sed -n 's/.*--modules-path=\([^ ]*\).*/\1/p')
 {
     [ "$(id -u)" != 0 ] || echo "user nobody $(id -gn nobody);"
