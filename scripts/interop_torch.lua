@@ -15,7 +15,7 @@ local s = gpu.stream()
 
 local function normalise()
     for i, mean in ipairs {0.485, 0.456, 0.406} do
-        local t = torch.from_dlpack(py.eval("m", {m = planes[i]}))      -- torch's current stream waits for gpuwb's work
+        local t = torch.from_dlpack(planes[i])                   -- torch's current stream waits for gpuwb's work
         t.sub_(mean).div_(({0.229, 0.224, 0.225})[i])
         print("gpuwb's", planes[i], "is torch's", py.builtins.hex(t.data_ptr()))
     end
