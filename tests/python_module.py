@@ -219,7 +219,8 @@ def test_forked_processes_are_told():
     m = gpuwb.execute("return gpu.mat(8, 8, 'u8', {fill = 3})")
 
     def child():
-        for call in (lambda: gpuwb.execute("local m = ... return m:at(0, 0)", m), lambda: m.__dlpack__(), lambda: gpuwb.Lua().execute("gpu.mat(1, 1, 'u8')")):
+        read, new = "local m = ... return m:at(0, 0)", "gpu.mat(1, 1, 'u8')"
+        for call in (lambda: gpuwb.execute(read, m), lambda: m.__dlpack__(), lambda: gpuwb.Lua().execute(new)):
             e = raises(gpuwb.Error, "forked", call)
             assert e.code == "NO_DEVICE" and "spawn" in str(e)
 
