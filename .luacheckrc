@@ -1,6 +1,7 @@
 std = "luajit"
 max_line_length = 160
 files["tests"].std = "+busted"
+files["scripts/nginx"].globals = { "ngx" }
 files["tests"].ignore = { "311" } -- a reference is dropped so that the collector takes what it held
 files[".busted"].read_globals = { "gpu" }
 files[".luacheckrc"].std = "+luacheckrc"

@@ -45,6 +45,8 @@ for script in scripts/*.lua; do
     case $script in */embed.lua | */blue_noise.lua | */fuzz_corpus.lua) continue ;; esac     # of the build and the tests
     put 644 "$script" "share/gpuwb/scripts/${script##*/}"
 done
+for file in nginx.conf resize.lua; do put 644 "scripts/nginx/$file" "share/gpuwb/scripts/nginx/$file"; done
+put 755 scripts/nginx/serve.sh share/gpuwb/scripts/nginx/serve.sh
 
 install -d "$root/lib/pkgconfig"
 cat >"$root/lib/pkgconfig/gpuwb.pc" <<PC

@@ -12,7 +12,8 @@ if not arg[1] then
 end
 
 local a = np.asarray(img)                                   -- height x width x 3, waits for gpuwb's work
-print("as NumPy sees it", a.shape, a.dtype, a.mean(py.kw {axis = py.tuple {0, 1}}))
+print("gpuwb's", img.planes[1])
+print("is NumPy's", a.shape, py.builtins.hex(a.ctypes.data), a.mean(py.kw {axis = py.tuple {0, 1}}))
 
 np.subtract(255, a, py.kw {out = a})                        -- NumPy writes …
 print("inverted by NumPy", img.planes[1]:at(0, 0))          -- … and gpuwb reads the same bytes
@@ -21,4 +22,6 @@ local ramp = np.tile(np.linspace(0, 1, 256, py.kw {dtype = "float32"}), py.tuple
 local m = py.mat(ramp)                                      -- a mat over the array's memory
 m:roi(0, 0, 256, 8):fill(1)
 m:wait()                                                    -- gpuwb's work is asynchronous, NumPy knows no streams
-print("filled by gpuwb", ramp[0][0], ramp[63][255], m)
+print("NumPy's", py.builtins.hex(ramp.ctypes.data))
+print("is gpuwb's", m)
+print("filled by gpuwb", ramp[0][0], ramp[63][0])

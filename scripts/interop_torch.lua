@@ -15,8 +15,9 @@ local s = gpu.stream()
 
 local function normalise()
     for i, mean in ipairs {0.485, 0.456, 0.406} do
-        local t = torch.from_dlpack(py.eval("m", {m = planes[i]}))      -- torch's current stream waits for gpuwb's work
+        local t = torch.from_dlpack(planes[i])                   -- torch's current stream waits for gpuwb's work
         t.sub_(mean).div_(({0.229, 0.224, 0.225})[i])
+        print("gpuwb's", planes[i], "is torch's", py.builtins.hex(t.data_ptr()))
     end
 end
 
@@ -29,8 +30,9 @@ else
     normalise()
 end
 for i = 1, 3 do
-    print(("RGB"):sub(i, i), planes[i], planes[i]:at(0, 0))
+    print(("RGB"):sub(i, i), planes[i]:at(0, 0))
 end
 
 local t = torch.full(py.tuple {4, 6, 3}, 7, py.kw {dtype = torch.uint8, device = on_cuda and "cuda" or "cpu"})
-print(py.mat(t), py.mat(t):at(5, 3))                        -- a mat over torch's memory
+print("torch's", py.builtins.hex(t.data_ptr()))
+print("is gpuwb's", py.mat(t), py.mat(t):at(5, 3))            -- a mat over torch's memory

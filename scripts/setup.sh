@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Installs what gpuwb is built and tested with from Debian's or Ubuntu's packages, as root or through sudo. Where all is there it does nothing.
-# Usage: scripts/setup.sh
+# Usage: scripts/setup.sh [PACKAGE ...]     with further packages, for tests that are pending without them: python3-torch
 set -euo pipefail
 
 packages=(
@@ -13,7 +13,10 @@ packages=(
     ffmpeg                                      # reads and writes video when gpuwb runs, and so in the tests: 105 packages and 69 MB more to
                                                 # fetch beside the 75 and 76 MB of the others; about half a minute in all
     python3 python3-numpy libpython3-dev        # and those of gpuwb.python: libpython3-dev brings the shared library, whatever its version
+    python3-numba                               # NumPy's neighbour, with LLVM 22 packages and 41 MB; about 20 seconds
+    "$@"
 )
+# Not here: python3-torch brings OpenCV, Qt and more, 68 packages and 61 MB; libnginx-mod-http-lua takes the place of the LuaJIT that gpuwb is built with.
 
 if ! command -v dpkg-query >/dev/null; then
     echo "setup: no Debian or Ubuntu; these packages' programs and headers are taken to be there: ${packages[*]}"

@@ -448,7 +448,7 @@ void gwb_buf_retain(gwb_buf *b)
 
 void gwb_buf_release(gwb_buf *b)
 {
-    if (--b->refs > 0)
+    if (gwb_forked || --b->refs > 0)
         return;
     if (b->flags & GWB_MAT_FOREIGN) {
         unlink_buf(&live, b);

@@ -17,15 +17,34 @@ static const char *absent;      // why there is no cuda device
 
 static pthread_mutex_t lock;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+bool gwb_forked;
 
 // gwb_lock is recursive, so that a call that is open to scripts may be used inside too.
-static void find_devices(void)
+static void open_lock(void)
 {
     pthread_mutexattr_t attr;
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&lock, &attr);
     pthread_mutexattr_destroy(&attr);
+}
+
+static void in_child(void)
+{
+    gwb_forked = true;
+    open_lock();    // a thread that stayed in the parent may have held it
+}
+
+int gwb_check_fork(void)
+{
+    return !gwb_forked ? 0 : gwb_fail(GWB_NO_DEVICE, "this process was forked from one that had used gpuwb already, and has neither its threads nor its "
+                                      "devices; use gpuwb in the child alone (multiprocessing's \"spawn\", nginx's init_worker_by_lua)");
+}
+
+static void find_devices(void)
+{
+    open_lock();
+    pthread_atfork(NULL, NULL, in_child);
 
     const char *wanted = getenv("GPUWB_DEVICE");
     int cuda = wanted && strcmp(wanted, "host") == 0 ? 0 : gwb_cuda_count(&absent);
@@ -61,7 +80,7 @@ bool gwb_devices_found(void)
 void gwb_device_settle(int position)
 {
     gwb_device *d = &devices[position];
-    if (d->is_open)
+    if (d->is_open && !gwb_forked)
         d->ops->synchronize(d);
 }
 
@@ -94,6 +113,8 @@ gwb_device *gwb_device_at(int position)
         gwb_fail(GWB_NO_DEVICE, "there is no device number %d; there are %d", position, count);
         return NULL;
     }
+    if (gwb_check_fork() < 0)
+        return NULL;
     gwb_device *d = &devices[position];
     gwb_lock();
     if (!d->is_open)
@@ -168,6 +189,8 @@ int gwb_reset(int device)
 {
     if (device < 0 || device >= gwb_device_count())
         return gwb_fail(GWB_NO_DEVICE, "there is no device number %d; there are %d", device, device_count);
+    if (gwb_check_fork() < 0)
+        return GWB_NO_DEVICE;
     gwb_device *d = &devices[device];
     if (gwb_before_reset)
         gwb_before_reset();

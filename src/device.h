@@ -147,6 +147,10 @@ void gwb_unlock(void);
 
 gwb_device *gwb_device_at(int position);        // NULL with the error set where there is none; opens it
 bool gwb_devices_found(void);                   // the devices were looked for, so there may be work
+// This process was forked from one that had looked for devices, and their threads, contexts and locks stayed there: calls are refused, and what is
+// closed is left as it is.
+extern bool gwb_forked;
+int gwb_check_fork(void);                       // 0, or GWB_NO_DEVICE in such a process
 extern void (*gwb_before_reset)(void);          // called first by gwb_reset: ends threads that use mats by themselves. NULL: there are none
 void gwb_device_settle(int position);           // waits for the work of a device that was opened; says nothing of errors
 gwb_device *gwb_device_peek(int position);      // one of the list, which stays closed where it is

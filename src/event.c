@@ -13,6 +13,8 @@ static bool event_lost(const gwb_event *e)
 
 int gwb_event_check(const gwb_event *e)
 {
+    if (gwb_check_fork() < 0)
+        return GWB_NO_DEVICE;
     if (e && e->tag == GWB_EVENT_TAG && event_lost(e))
         return gwb_fail(GWB_CLOSED, "the event was lost when its device was reset; %s", e->shared ? "make a new one" : "record it again");
     if (e && e->tag == GWB_EVENT_TAG)
@@ -31,7 +33,7 @@ void gwb_event_close(gwb_event *e)
     if (!e || e->tag != GWB_EVENT_TAG)
         return;
     gwb_lock();
-    if (e->handle)
+    if (e->handle && !gwb_forked)
         gwb_device_peek(e->device)->ops->event_close(e);
     *e = (gwb_event){0};
     gwb_unlock();

@@ -170,7 +170,7 @@ void gwb_graph_update(gwb_graph *g, gwb_graph *newer)
 
 void gwb_graph_close(gwb_graph *g)
 {
-    if (!g)
+    if (!g || gwb_forked)
         return;
     gwb_lock();
     end(g, false);

@@ -8,6 +8,7 @@
 // - Work is asynchronous on its stream (NULL: the device's default stream) unless the call says that it waits. Work is ordered by data: an
 //   operation waits for the operations on other streams that wrote what it reads, or read or wrote what it writes.
 // - Calls may come from any thread; two threads must not use the same struct at once.
+// - No device survives a fork: in the child of a process that has used one, each call fails with GWB_NO_DEVICE and closing leaves things as they are.
 #ifndef GWB_H
 #define GWB_H
 

@@ -60,7 +60,7 @@ static void sweep(void)
 
 void gwb_kernel_close(gwb_kernel *k)
 {
-    if (!k)
+    if (!k || gwb_forked)
         return;
     gwb_lock();
     if (k->uses) {

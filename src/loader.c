@@ -2,6 +2,7 @@
 // Pictures decoded ahead: a ring of slots, threads that fill free ones in the order of the list, and a consumer that takes them in order or as they come.
 #include "loader.h"
 
+#include "device.h"
 #include "host/parallel.h"
 
 #include <pthread.h>
@@ -119,7 +120,7 @@ static void empty(slot *s)
 
 void gwb_loader_close(gwb_loader *l)
 {
-    if (!l) return;
+    if (!l || gwb_forked) return;
     pthread_mutex_lock(&l->lock);
     l->stop = true;
     pthread_cond_broadcast(&l->freed);
@@ -177,6 +178,7 @@ int gwb_loader_open(const char *const *paths, int64_t count, const gwb_loader_pa
 int gwb_loader_next(gwb_loader *l, gwb_picture *picture, gwb_mat *const *mats, int64_t *index)
 {
     *picture = (gwb_picture){0};
+    if (gwb_check_fork() < 0) return GWB_NO_DEVICE;
     if (l->taken == l->count) return 0;
     slot *s = NULL;
     pthread_mutex_lock(&l->lock);

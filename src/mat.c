@@ -80,6 +80,8 @@ int gwb_mat_check(const gwb_mat *m, const char *what)
         return gwb_fail(GWB_CLOSED, "%s is closed", what);
     if (m->tag != GWB_MAT_TAG)
         return gwb_fail(GWB_BAD_ARGUMENT, "%s is no mat", what);
+    if (gwb_check_fork() < 0)
+        return GWB_NO_DEVICE;
     if (m->buf && m->buf->lost)
         return gwb_fail(GWB_CLOSED, "%s was lost when %s was reset; make a new one", what, m->buf->dev->info.name);
     return 0;

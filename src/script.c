@@ -93,7 +93,7 @@ static void push_weak(lua_State *L)
 static int finish(lua_State *L)
 {
     const uint64_t keys = (uint64_t)lua_tonumber(L, lua_upvalueindex(1));
-    if (!gwb_devices_found())
+    if (!gwb_devices_found() || gwb_forked)
         return 0;
     for (int i = 0; i < gwb_device_count(); i++)
         gwb_device_settle(i);

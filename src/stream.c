@@ -43,7 +43,7 @@ void gwb_queue_retain(gwb_queue *q)
 
 void gwb_queue_release(gwb_queue *q)
 {
-    if (--q->refs > 0)
+    if (gwb_forked || --q->refs > 0)
         return;
     gwb_queue **at = &all_queues;
     while (*at != q)
@@ -310,6 +310,8 @@ int gwb_queue_check_recording(const gwb_queue *q, const char *what)
 
 int gwb_stream_check(const gwb_stream *s, const char *what)
 {
+    if (gwb_check_fork() < 0)
+        return GWB_NO_DEVICE;
     if (s && s->tag == GWB_STREAM_TAG && gwb_queue_lost(s->queue))
         return gwb_fail(GWB_CLOSED, "%s was lost when %s was reset; make a new one", what, s->queue->dev->info.name);
     if (s && s->tag == GWB_STREAM_TAG)
@@ -377,7 +379,7 @@ void gwb_stream_close(gwb_stream *s)
     gwb_lock();
     gwb_queue *q = s->queue;
     *s = (gwb_stream){0};
-    if (q->foreign && q->refs > 1 && !q->dead && !gwb_queue_lost(q)) {    // buffers remember it, but its owner may destroy it from here on
+    if (q->foreign && q->refs > 1 && !gwb_forked && !q->dead && !gwb_queue_lost(q)) {    // buffers remember it, but its owner may destroy it from here on
         q->dev->ops->queue_retire(q);
         q->dead = true;
     }

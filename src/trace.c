@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -460,7 +461,10 @@ int gwb_trace_stop(void)
 {
     gwb_lock();
     int rc = 0;
-    if (file) {
+    if (file && gwb_forked) {   // what is not written yet is the parent's to write
+        __fpurge(file);
+        file = NULL;
+    } else if (file) {
         settle_waiting(true);
         while (range_count > 0)
             end_range(range_count - 1);
@@ -482,6 +486,8 @@ int gwb_trace_stop(void)
 
 int64_t gwb_trace_range(const char *name)
 {
+    if (gwb_forked)
+        return 0;
     gwb_lock();
     int64_t id = 0;
     if (file && range_count == range_room) {
@@ -505,6 +511,8 @@ int64_t gwb_trace_range(const char *name)
 
 void gwb_trace_range_end(int64_t id)
 {
+    if (gwb_forked)
+        return;
     gwb_lock();
     for (int i = range_count - 1; i >= 0; i--)
         if (ranges[i].id == id) {

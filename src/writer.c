@@ -2,6 +2,8 @@
 // Pictures written behind: the producer hands copies over and goes on; threads encode and write them.
 #include "loader.h"
 
+#include "device.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -128,6 +130,7 @@ int gwb_writer_open(int threads, int ahead, gwb_writer **writer)
 
 int gwb_writer_put(gwb_writer *w, const gwb_picture *picture, const char *kind, const gwb_write_params *params, const char *path)
 {
+    if (gwb_check_fork() < 0) return GWB_NO_DEVICE;
     size_t length = strlen(path) + 1;
     job *j = calloc(1, sizeof *j + length);
     if (!j) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory for one more picture");
@@ -151,6 +154,7 @@ int gwb_writer_put(gwb_writer *w, const gwb_picture *picture, const char *kind, 
 
 void gwb_writer_wait(gwb_writer *w)
 {
+    if (gwb_forked) return;     // they are the parent's to write
     pthread_mutex_lock(&w->lock);
     while (w->waiting + w->running > 0) pthread_cond_wait(&w->went, &w->lock);
     pthread_mutex_unlock(&w->lock);
@@ -158,6 +162,7 @@ void gwb_writer_wait(gwb_writer *w)
 
 int gwb_writer_failed(gwb_writer *w, gwb_bytes *path)
 {
+    if (gwb_forked) return 0;
     pthread_mutex_lock(&w->lock);
     job *j = w->failed;
     if (j) {
@@ -179,7 +184,7 @@ int gwb_writer_failed(gwb_writer *w, gwb_bytes *path)
 
 void gwb_writer_close(gwb_writer *w)
 {
-    if (!w) return;
+    if (!w || gwb_forked) return;
     pthread_mutex_lock(&w->lock);
     w->stop = true;
     pthread_cond_broadcast(&w->came);

@@ -63,7 +63,7 @@ describe("the cuda device on a fake driver", function()
         assert.truthy(refusal("LD_LIBRARY_PATH=" .. folder .. "/empty"):find("lacks cuInit: it is older than CUDA 11.2", 1, true))
     end)
 
-    for _, spec in ipairs {"mat", "stream", "copy", "graph", "exit", "exchange", "dlpack", "dlpack_import", "ipc",
+    for _, spec in ipairs {"mat", "stream", "copy", "graph", "exit", "fork", "exchange", "dlpack", "dlpack_import", "ipc",
                            "python_arrays", "python_module", "workbench"} do
         it("passes the specs of " .. spec, function()
             if not opens() then return end

@@ -3,6 +3,7 @@
 local gpu = require "gpuwb"
 local helper = require "tests.helper"
 local kernels = require "tests.kernels"
+local python = require "tests.python_helper"
 local raises = helper.raises
 
 local function collect()
@@ -197,6 +198,18 @@ helper.each_device(function(name)
                 collect()
                 raises("NO_FILE", {"does not share this any more"}, gpu.from_ipc, lines[1])
             end)
+
+            it("is a file to map for other libraries", function()
+                local interpreter = python.interpreter()
+                if not interpreter then return pending("no python3") end
+                local m = gpu.mat(20, 10, "u8", {shared = true, fill = 1})
+                local path, offset = m:roi(3, 2, 5, 4):ipc_handle {raw = true}
+                assert.equal(2 * m.step + 3, offset)
+                local code = "import mmap, sys; f = open(sys.argv[1], 'r+b'); m = mmap.mmap(f.fileno(), 0); m[int(sys.argv[2])] = 9; print(m[0])"
+                local out = helper.run(table.concat({interpreter, "-c", helper.quote(code), path, offset}, " "))
+                assert.equal("1\n", out)
+                assert.same({9, 1, 1}, {(m:at(3, 2)), (m:at(2, 2)), (m:at(4, 2))})
+            end)
         else
             it("gives the driver's own handle", function()
                 local m = gpu.mat(20, 10, "u8", {shared = true, fill = 1})
@@ -231,8 +244,17 @@ helper.each_device(function(name)
         it("is what scripts/interop_ipc.lua shows", function()
             if fake and name ~= "host" or not kernels.compiler_at_hand() then return pending("needs a compiler and the driver's events") end
             local out, status = helper.run(helper.command() .. " --device " .. name .. " scripts/interop_ipc.lua")
-            assert.equal(name .. "\t10\t245\n", out)
-            assert.equal(0, status)
+            assert.equal(0, status, out)
+            local _, rest = assert.truthy(out:match("^(gpuwb\t" .. name .. "\t10\t245\n)(.*)$"), out)
+            local before, after = 245, 10       -- each library that is there turns the picture into its negative
+            for _, library in ipairs(name == "host" and {"numpy"} or {"cupy", "torch"}) do
+                local line = assert(rest:match("(" .. library .. "\t[^\n]*)\n"), out)
+                if not line:find("\tabsent: ", 1, true) then
+                    local theirs = name == "host" and "" or "\tand its own memory\t7\t8.0"
+                    assert.equal(("%s\t%s\t%d\t%d%s"):format(library, name, before, after, theirs), line)
+                    before, after = after, before
+                end
+            end
         end)
 
         it("alone has a handle", function()
@@ -240,10 +262,8 @@ helper.each_device(function(name)
             raises("UNSUPPORTED", "shared = true", m.ipc_handle, m)
             raises("UNSUPPORTED", "shared = true", m.ipc_handle, gpu.host_mat(3, 3, "u8"))
             raises("BAD_ARGUMENT", "\"rav\"", m.ipc_handle, m, {rav = true})
-            if name == "host" then
-                m = gpu.mat(3, 3, "u8", {shared = true})
-                raises("UNSUPPORTED", "CUDA", m.ipc_handle, m, {raw = true})
-            end
+            m = gpu.mat(0, 3, "u8", {shared = true})
+            raises("UNSUPPORTED", "no memory", m.ipc_handle, m, {raw = true})
             m:close()
             raises("CLOSED", "", m.ipc_handle, m)
             raises("BAD_ARGUMENT", "must be a mat", m.ipc_handle, "x")
@@ -260,6 +280,10 @@ helper.each_device(function(name)
             end
             raises("BAD_ARGUMENT", "ipc_handle()", gpu.from_ipc, handle .. "\0")
             raises("BAD_ARGUMENT", "unknown option", gpu.from_ipc, handle, {width = 3})
+            for _, size in ipairs {66, 128} do
+                raises("BAD_ARGUMENT", {"64 bytes, got " .. size}, gpu.from_ipc, ("x"):rep(size), {width = 2, height = 2, type = "u8"})
+            end
+            raises("BAD_ARGUMENT", "is the host", gpu.from_ipc, ("x"):rep(64), {width = 2, height = 2, type = "u8", device = "host"})
             -- every prefix, and every character changed, but for what only the driver reads
             local random, last = helper.random(7), name == "host" and #handle or handle:find("[^:]*$") - 1
             for i = 1, last do

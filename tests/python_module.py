@@ -214,6 +214,23 @@ def test_the_end_with_all_alive():
     atexit.register(lambda: print("exit function", flush=True))
 
 
+def test_forked_processes_are_told():
+    import multiprocessing
+    m = gpuwb.execute("return gpu.mat(8, 8, 'u8', {fill = 3})")
+
+    def child():
+        read, new = "local m = ... return m:at(0, 0)", "gpu.mat(1, 1, 'u8')"
+        for call in (lambda: gpuwb.execute(read, m), lambda: m.__dlpack__(), lambda: gpuwb.Lua().execute(new)):
+            e = raises(gpuwb.Error, "forked", call)
+            assert e.code == "NO_DEVICE" and "spawn" in str(e)
+
+    p = multiprocessing.get_context("fork").Process(target=child)
+    p.start()
+    p.join(30)
+    assert p.exitcode == 0, p.exitcode
+    assert gpuwb.execute("local m = ... return m:at(0, 0)", m) == 3
+
+
 def test_lua_modules_in_c():
     lua = gpuwb.Lua()
     assert lua.execute("local ok, lfs = pcall(require, 'lfs') return ok and lfs.currentdir() or lfs") == os.getcwd()

@@ -13,7 +13,7 @@
 --
 -- The process that made a mat or event keeps it until the others have closed theirs (cuda) or opened it (host). Work of different processes is
 -- ordered by events alone: a stream waits for one, and m:record_stream(s) makes gpuwb's other work on m wait for that stream. The memory is the same
--- for all: on the host an anonymous file, on cuda what cuIpcOpenMemHandle opens, also for other libraries (m:ipc_handle{raw = true}).
+-- for all, other libraries too (m:ipc_handle{raw = true}): on the host an anonymous file, on cuda what cuIpcOpenMemHandle opens.
 local ffi = require "ffi"
 local core = require "gpuwb.core"
 local check = require "gpuwb.check"
@@ -45,8 +45,9 @@ local function check_handle(op, handle)
 end
 
 --- m:ipc_handle([{raw=}]) -> handle, a line of text by which gpu.from_ipc opens m in another process. m or a mat that it is a view of must have been
--- made with {shared = true}. Waits for the work that uses m. raw=true (cuda): the driver's 64 bytes (cudaIpcMemHandle_t), as CuPy's and PyTorch's
--- calls take them, and the offset of m's first byte behind that memory's start. Errors: UNSUPPORTED for memory that is not shared.
+-- made with {shared = true}. Waits for the work that uses m. raw=true, for other libraries (scripts/interop_ipc.lua): on cuda the driver's 64 bytes
+-- (cudaIpcMemHandle_t), as CuPy's and PyTorch's calls take them, on the host a path to map; and the offset in bytes of m's first pixel behind the
+-- memory's start. m.step and m.height say how many bytes are used. Errors: UNSUPPORTED for memory that is not shared, and for none.
 function mat.methods:ipc_handle(opts)
     local op = "mat:ipc_handle"
     check.mat(op, "mat", self)
@@ -55,11 +56,14 @@ function mat.methods:ipc_handle(opts)
     if not raw then
         return handle
     end
-    local hex = handle:match(":(%x+)$")
-    if not hex or #hex ~= 128 then
-        check.fail("UNSUPPORTED", op, "%s has no handle of CUDA's; raw is for memory of a cuda device", tostring(self))
+    local memory, offset = handle:match("[^:]*$"), tonumber(C.gwb_mat_offset(self))
+    local pid, fd = memory:match("^(%d+)%.(%d+)%.")
+    if pid then
+        return ("/proc/%s/fd/%s"):format(pid, fd), offset
+    elseif not memory:find("^%x+$") then
+        check.fail("UNSUPPORTED", op, "%s has no memory that another library could open", tostring(self))
     end
-    return (hex:gsub("%x%x", function(byte) return string.char(tonumber(byte, 16)) end)), tonumber(C.gwb_mat_offset(self))
+    return (memory:gsub("%x%x", function(byte) return string.char(tonumber(byte, 16)) end)), offset
 end
 
 --- gpu.from_ipc(handle) -> mat over memory of another process. gpu.from_ipc(bytes, {width=, height=, type=, step=, offset=, device=, readonly=}): the
@@ -68,8 +72,10 @@ end
 -- BAD_ARGUMENT for what is no handle.
 function ipc.public.from_ipc(handle, opts)
     local op = "gpu.from_ipc"
-    if type(handle) == "string" and #handle == 64 and not handle:find("^gpuwb") then
-        if opts == nil then
+    if type(handle) == "string" and not handle:find("^gpuwb") and (#handle == 64 or opts ~= nil) then
+        if #handle ~= 64 then
+            check.fail("BAD_ARGUMENT", op, "a handle of CUDA's has 64 bytes, got %d (hex is twice as long; of PyTorch's, handle:sub(-64))", #handle)
+        elseif opts == nil then
             check.fail("BAD_ARGUMENT", op, "64 bytes of CUDA's say no shape; give {width =, height =, type =}")
         end
         opts = check.options(op, opts, {"width", "height", "type", "step", "offset", "device", "readonly"})
@@ -80,6 +86,10 @@ function ipc.public.from_ipc(handle, opts)
         local offset = opts.offset == nil and 0 or check.integer(op, "offset", opts.offset, 0, 2 ^ 53)
         local name = ffi.new("char[?]", HANDLE_BYTES)
         check.status(C.gwb_ipc_identify(device.position(op, opts.device), name, HANDLE_BYTES), op)
+        if ffi.string(name) == "host" then
+            check.fail("BAD_ARGUMENT", op, "a handle of CUDA's is for memory of a cuda device, and %s the host; give device = \"cuda:0\"",
+                opts.device and "that is" or "the current one is")
+        end
         local hex = handle:gsub(".", function(c) return ("%02x"):format(c:byte()) end)
         handle = ("gpuwb1:mat:%s:0:0:0:%.0f:%.0f:%dx%d:%s:%d:%d:%s"):format(ffi.string(name), offset, step, width, height, types.text(code, 1), channels,
             check.boolean(op, "readonly", opts.readonly) and 1 or 0, hex)
@@ -100,8 +110,7 @@ function streams.event_methods:ipc_handle()
 end
 
 --- gpu.event_from_ipc(handle) -> the event of another process. Waits and queries are for its newest recording, by any process, at the time of the
--- call. Errors: BAD_ARGUMENT for what is no handle of
--- an event of another process, NO_DEVICE where this process does not see its device.
+-- call. Errors: BAD_ARGUMENT for what is no handle of an event of another process, NO_DEVICE where this process does not see its device.
 function ipc.public.event_from_ipc(handle)
     local op = "gpu.event_from_ipc"
     handle = check_handle(op, handle)

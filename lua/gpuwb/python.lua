@@ -94,6 +94,25 @@ end
 
 -- ---- calls, attributes, items
 
+-- Raises the exception that is set, with a hint behind its first line where hint(err) gives one.
+local function raise_with(op, hint)
+    local _, err = pcall(value.raise, op)
+    local more = hint(err)
+    if more then
+        err.message = err.message:gsub("^[^\n]*", function(line) return line .. more end)
+    end
+    error(err, 0)
+end
+
+-- Whether f is o's own: who wrote o:f(…) passed o twice.
+local function is_method_of(f, o)
+    local name = P.PyObject_GetAttrString(f, "__name__")
+    local own = name ~= nil and P.PyObject_GetAttr(to_python("python", o), value.temporary(name)) or nil
+    local same = own ~= nil and P.PyObject_RichCompareBool(value.temporary(own), f, EQUAL) == 1
+    P.PyErr_Clear()
+    return same
+end
+
 local function call(op, f, ...)
     local n, kwargs = select("#", ...), nil
     local last = n > 0 and select(n, ...)
@@ -110,7 +129,13 @@ local function call(op, f, ...)
         P.Py_IncRef(item)
         checked(op, P.PyTuple_SetItem(args, i - 1, item))
     end
-    return result(op, P.PyObject_Call(f, args, kwargs))
+    local called, first = P.PyObject_Call(f, args, kwargs), ...
+    if called == nil then
+        raise_with(op, function(err)
+            return err.type == "TypeError" and is_object(first) and is_method_of(f, first) and " (a dot, never a colon: a method knows its object)"
+        end)
+    end
+    return result(op, called)
 end
 
 -- f(...) of a borrowed or Lua's own object.
@@ -226,11 +251,26 @@ local function object(op, name, v)
     return v
 end
 
---- py.import(name) -> the module, as "os.path". Errors: PYTHON.
+local function plain_text(op, name, v)
+    if type(v) ~= "string" or v:find("\0", 1, true) then
+        check.fail("BAD_ARGUMENT", op, "%s must be a string without NUL bytes, got %s", name, check.show(v))
+    end
+    return v
+end
+
+--- py.import(name) -> the module, as "os.path". Errors: PYTHON, which names the interpreter where that has no such module.
 function py.import(name)
     local op = "py.import"
-    check.path(op, "name", name)
-    return hold(function() return value.object(op, P.PyImport_ImportModule(name)) end)
+    plain_text(op, "the module's name", name)
+    return hold(function()
+        local module = P.PyImport_ImportModule(name)
+        if module == nil then
+            raise_with(op, function(err)
+                return err.type == "ModuleNotFoundError" and py.info.executable and (" in %s (GPUWB_PYTHON names another)"):format(py.info.executable)
+            end)
+        end
+        return value.object(op, module)
+    end)
 end
 
 -- The namespace of a run: __main__'s own, a Python dict as it is, or a copy of the former with a table's names.
@@ -258,7 +298,7 @@ local function namespace(op, names)
 end
 
 local function run(op, code, start, names)
-    check.path(op, "code", code)
+    plain_text(op, "the code", code)
     return hold(function()
         local dict = namespace(op, names)
         return result(op, P.PyEval_EvalCode(made(op, P.Py_CompileString(code, "<" .. op .. ">", start)), dict, dict))

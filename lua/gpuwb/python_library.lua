@@ -133,7 +133,7 @@ local function take(interpreter)
     local version, executable = text:match("python\t([^\t\n]+)\t([^\n]+)")
     if not version then
         local why = text:gsub("%s+$", ""):match("[^\n]*$")
-        return nil, why ~= "" and "does not run: " .. why or "does not run"
+        return nil, why == "" and "does not run" or "does not run as Python does: " .. (#why > 150 and why:sub(1, 150) .. " …" or why)
     end
     local major, minor = version_of(version)
     if major ~= 3 or minor < 8 then
@@ -159,8 +159,8 @@ end
 -- A library -> the same; its interpreter is looked for beside it, since the modules and a virtual environment are found from that.
 local function take_library(path)
     local why = open(path)
-    if why then
-        return nil, why
+    if why or not pcall(function() return C.Py_GetVersion end) then
+        return nil, why or "is no library of Python"
     end
     local version = ffi.string(C.Py_GetVersion()):match("^%S+")
     local major, minor = version_of(version)

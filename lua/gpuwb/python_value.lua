@@ -28,6 +28,7 @@ local function temporary(o)
     temporaries[top] = o
     return o
 end
+value.temporary = temporary
 
 local function leave(state, base, ok, ...)
     for i = top, base + 1, -1 do

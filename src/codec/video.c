@@ -204,7 +204,7 @@ static void leave(gwb_video *v)
 void gwb_video_close(gwb_video *video)
 {
     gwb_video *v = video;
-    if (!v) return;
+    if (!v || gwb_forked) return;
     leave(v);
     stop_thread(v);
     gwb_program_free(&v->program);
@@ -324,6 +324,7 @@ static int failure(const gwb_video *v)
 int gwb_video_next(gwb_video *video, int64_t *frames)
 {
     gwb_video *v = video;
+    if (gwb_check_fork() < 0) return GWB_NO_DEVICE;
     // Only the caller's thread changes `first` and `given` of a reader, so the blocks are its own here.
     int done = 0;
     while (done < v->given && !gwb_mat_pending(&v->block[(v->first + done) % v->count])) done++;
@@ -359,6 +360,7 @@ int gwb_video_block(const gwb_video *video, int block, gwb_mat *m)
 int gwb_video_room(gwb_video *video, int64_t frame_bytes, uint8_t **frame)
 {
     gwb_video *v = video;
+    if (gwb_check_fork() < 0) return GWB_NO_DEVICE;
     if (frame_bytes != v->frame_bytes) {
         return gwb_fail(GWB_SHAPE, "%s: a frame of %" PRId64 " bytes, and the others have %" PRId64, v->path, frame_bytes, v->frame_bytes);
     }
@@ -382,6 +384,7 @@ void gwb_video_send(gwb_video *video)
 int gwb_video_finish(gwb_video *video, int sync)
 {
     gwb_video *v = video;
+    if (gwb_check_fork() < 0) return GWB_NO_DEVICE;
     if (!v->runs) return gwb_fail(GWB_CLOSED, "%s is finished", v->path);
     pthread_mutex_lock(&v->lock);
     v->finish = true;
