@@ -319,7 +319,7 @@ local function man()
     for _, o in ipairs(options()) do
         out[#out + 1] = ".TP\n.B " .. troff(o.left) .. "\n" .. troff(o.text)
     end
-    out[#out + 1] = ".PP\n" .. troff(command.text:match("\n\n(In %-e.-)\n\n"))
+    out[#out + 1] = ".PP\n" .. troff(command.text:match("\n\n(A picture.-)\n\n"))
     out[#out + 1] = ".SH ENVIRONMENT\n" .. troff(command.text:match("\nEnvironment: (.-)\n$"))
     out[#out + 1] = ".SH EXIT STATUS\n0, or 1 after an error that nobody caught, or what the script gives os.exit."
     return table.concat(out, "\n") .. "\n"
@@ -367,7 +367,7 @@ local function zsh()
         end
     end
     return "#compdef gpuwb\n# zsh completion for gpuwb; written by scripts/docs.lua\n_arguments \\\n" .. table.concat(lines, "\n") ..
-        "\n    '1:script:_files -g \"*.lua\"' \\\n    '*:argument:_files'\n"
+        "\n    '1:script:_files' \\\n    '*:argument:_files'\n"
 end
 
 os.execute("mkdir -p '" .. dir:gsub("'", "'\\''") .. "/meta'")

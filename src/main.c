@@ -337,7 +337,9 @@ static bool run_script(lua_State *L, const options *o)
 {
     const char *name = o->argv[o->script];
     bool from_stdin = strcmp(name, "-") == 0 && strcmp(o->argv[o->script - 1], "--") != 0;
-    if (!succeeded(L, luaL_loadfile(L, from_stdin ? NULL : name))) return false;
+    int loaded = luaL_loadfile(L, from_stdin ? NULL : name);
+    if (loaded == LUA_ERRSYNTAX && !from_stdin) return run_command(L, "look", o->argc - o->script, o->argv + o->script);
+    if (!succeeded(L, loaded)) return false;
     lua_getglobal(L, "arg");  // -e or LUA_INIT may have changed it
     int table = lua_gettop(L), count = 0;
     while (lua_istable(L, table) && count < MAX_VARARGS) {
@@ -441,7 +443,7 @@ static const char lazy_names[] =
     "        return gpu\n"
     "    elseif short and type(name) == 'string' then\n"
     "        local found, gpu = pcall(require, 'gpuwb')\n"
-    "        return found and gpu[name] or nil\n"
+    "        return found and (name == 'help' and require('gpuwb.help').printed or gpu[name]) or nil\n"
     "    end\n"
     "end})\n"
     "local function load_any(what, ...)\n"

@@ -91,7 +91,7 @@ static int check_param(checker *c, const char *name, size_t name_size, const cha
     if (is_type(type, type_size, "int")) {
         c->n++;
     } else if (is_type(type, type_size, "size")) {
-        if (s->n[c->n++] < (def[0] != '0'))
+        if (s->n[c->n++] < (def[0] != '0' && def[0] != 'a'))
             return fail_param(c, name, name_size, "a number of pixels");
     } else if (is_type(type, type_size, "type")) {
         if (!gwb_type_size(s->n[c->n++]))

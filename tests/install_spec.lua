@@ -49,6 +49,16 @@ describe("an installed gpuwb #build", function()
         assert.equal(gpu.version .. "\n", result.out)
     end)
 
+    it("has the pictures that its README shows", function()
+        if not at_hand() then return end
+        local readme, count = helper.read(base .. "/share/doc/gpuwb/README.md"), 0
+        for path in readme:gmatch("%]%(([%w/_.]+)%)") do
+            count = count + 1
+            assert.truthy(gpu.info(base .. "/share/doc/gpuwb/" .. path).width > 0)
+        end
+        assert.truthy(count > 0)
+    end)
+
     it("has a man page and completions that their readers take", function()
         if not at_hand() then return end
         local man = helper.read(base .. "/share/man/man1/gpuwb.1")

@@ -288,7 +288,7 @@ class Untold(Exception):
             helper.raises("PYTHON", "SystemExit: 3", py.exec, "raise SystemExit(3)")
             helper.raises("PYTHON", "KeyboardInterrupt", py.exec, "raise KeyboardInterrupt")
             helper.raises("PYTHON", {"SyntaxError", "py.exec"}, py.exec, "x = = 1")
-            helper.raises("PYTHON", "ModuleNotFoundError", py.import, "no_such_module_at_all")
+            helper.raises("PYTHON", {"ModuleNotFoundError: No module named 'no_such_module_at_all', in ", "GPUWB_PYTHON"}, py.import, "no_such_module_at_all")
             helper.raises("PYTHON", "AttributeError", function() return py.builtins.no_such_name end)
             helper.raises("PYTHON", "not callable", function() return py.None() end)
         end)

@@ -339,7 +339,9 @@ describe("the prompt, on a terminal,", function()
         enter "function add(x) return x + 1 end function calls() local s = 0 while true do s = s % 9 == 0 and add(s) or s + 1 end end"
         enter "bytes = require('ffi').new('uint8_t[?]', 100) function fills() local i = 0 while true do bytes[i % 100] = i i = i + 1 end end"
         enter "function within(f) return coroutine.wrap(f)() end"
-        local loops = {"while true do end", "while true do pcall(error) end", "for i = 1, 1e15 do local t = {i} end", "empty()", "calls()", "fills()", "within(calls)"}
+        local loops = {
+            "while true do end", "while true do pcall(error) end", "for i = 1, 1e15 do local t = {i} end", "empty()", "calls()", "fills()", "within(calls)",
+        }
         local function interrupt(code)
             terminal:send("print 'runs' " .. code .. "\r")
             terminal:expect "runs\r\n"

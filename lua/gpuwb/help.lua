@@ -352,6 +352,16 @@ function help.public.help(what)
     return setmetatable({text = table.concat(texts, "\n\n")}, help_meta)
 end
 
+-- The short name at the prompt and in -e: help(what) prints the text, help alone is the list of names.
+help.printed = setmetatable({}, {
+    __call = function(_, what)
+        print(help.public.help(what))
+    end,
+    __tostring = function()
+        return help.public.help().text
+    end,
+})
+
 -- The function of a name in any spelling that gpu.help takes, or nil.
 function help.find_function(name)
     local entry = find(name)[1]

@@ -226,11 +226,17 @@ local function object(op, name, v)
     return v
 end
 
---- py.import(name) -> the module, as "os.path". Errors: PYTHON.
+--- py.import(name) -> the module, as "os.path". Errors: PYTHON; where there is no such module the interpreter is named that was asked.
 function py.import(name)
     local op = "py.import"
     check.path(op, "name", name)
-    return hold(function() return value.object(op, P.PyImport_ImportModule(name)) end)
+    return hold(function()
+        local module = P.PyImport_ImportModule(name)
+        if module == nil then
+            value.raise(op, (", in %s (GPUWB_PYTHON names another interpreter)"):format(value.info.executable or "Python " .. value.info.version))
+        end
+        return value.object(op, module)
+    end)
 end
 
 -- The namespace of a run: __main__'s own, a Python dict as it is, or a copy of the former with a table's names.
