@@ -17,7 +17,8 @@ local IMAGES = {image = true, mat = true, pipe = true}
 local function kind_of(v)
     local meta = getmetatable(v)
     local name = type(meta) == "table" and rawget(meta, "__name")
-    return name == "pipeline" and "pipe" or name == "pixel format" and "format" or name == "progress bar" and "progress" or name
+    return name == "pipeline" and "pipe" or name == "pixel format" and "format" or name == "progress bar" and "progress" or name == "video writer" and "video"
+        or name
 end
 
 -- A field without calling anything: raw, or along __index tables; methods of gpuwb's own objects.

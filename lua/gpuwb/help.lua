@@ -8,7 +8,8 @@ local posix = require "gpuwb.posix"
 local help = {public = {}}
 
 -- What stands before a method's name in the texts.
-local kinds = {m = "mat", i = "image", s = "stream", e = "event", p = "pipe", k = "kernel", f = "format", bar = "progress", v = "view", graph = "graph"}
+local kinds = {m = "mat", i = "image", s = "stream", e = "event", p = "pipe", k = "kernel", f = "format", bar = "progress", v = "view", graph = "graph",
+               w = "writer", out = "video"}
 
 -- The modules that a script requires, by the name that the texts give them.
 local modules = {py = "python"}
@@ -23,6 +24,7 @@ function help.methods()
         mat = require("gpuwb.mat").methods, image = require("gpuwb.image").methods, stream = stream.methods, event = stream.event_methods,
         pipe = require("gpuwb.pipe").methods, kernel = require("gpuwb.kernel").methods, format = require("gpuwb.format").methods,
         progress = require("gpuwb.batch").methods, view = require("gpuwb.show").methods, graph = require("gpuwb.graph").__index,
+        writer = require("gpuwb.many").writer, video = require("gpuwb.video").writer,
     }
 end
 

@@ -170,6 +170,7 @@ end
 
 local writer = {}
 local writer_meta = {__index = writer, __name = "writer"}
+many.writer = writer
 
 local function check_writer(op, w)
     if type(w) ~= "table" or getmetatable(w) ~= writer_meta then

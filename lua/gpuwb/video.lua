@@ -253,8 +253,9 @@ local tag_options = {matrix = "-colorspace", range = "-color_range", siting = "-
                      primaries = "-color_primaries"}
 local several = {m3u8 = true, mpd = true, ism = true}      -- what writes more files than one
 
-local Writer = {__name = "video writer"}
-Writer.__index = Writer
+local methods = {}
+local Writer = {__index = methods, __name = "video writer"}
+video.writer = methods
 
 local function live(op, w)
     if getmetatable(w) ~= Writer then
@@ -407,9 +408,9 @@ local function in_file_order(op, w, img, stream)
     return same, f
 end
 
---- w:write(img [, {stream=}]) -> w. Adds an image as a frame; all have the size of the first. Waits for its pixels, and while the encoder is behind by
+--- out:write(img [, {stream=}]) -> out. Adds an image as a frame; all have the size of the first. Waits for its pixels, and while the encoder is behind by
 -- four frames. An error of ffmpeg (a full disk, a size that the codec does not take) ends the writer; it may come some frames late.
-function Writer:write(img, opts)
+function methods:write(img, opts)
     local op = "video_writer:write"
     live(op, self)
     image.check(op, "the frame", img)
@@ -437,8 +438,8 @@ function Writer:write(img, opts)
     return self
 end
 
---- w:close(): waits until all frames are encoded, and puts the file in its place. Twice is harmless. Errors: IO with what ffmpeg says.
-function Writer:close()
+--- out:close(): waits until all frames are encoded, and puts the file in its place. Twice is harmless. Errors: IO with what ffmpeg says.
+function methods:close()
     local op = "video_writer:close"
     if getmetatable(self) ~= Writer then
         live(op, self)
