@@ -27,10 +27,12 @@ end
 
 -- Where the name alone says too little: by function, then by argument, key or "return".
 local special = {
-    ["gpu.copy2d"] = {dst = "gpuwb.mat|ffi.cdata*", src = "gpuwb.mat|ffi.cdata*"}, ["gpu.format"] = {["return"] = "gpuwb.format", range = "string?"},
+    ["gpu.copy2d"] = {dst = "gpuwb.mat|ffi.cdata*", src = "gpuwb.mat|ffi.cdata*"},
+    ["gpu.format"] = {["return"] = "gpuwb.format", range = "string?"},
     ["gpu.from_ipc"] = {bytes = "string|integer"}, ["gpu.decode"] = {bytes = "string|ffi.cdata*", ["return"] = "gpuwb.image|gpuwb.mat"},
     ["gpu.list"] = {what = "string|table"}, ["gpu.files"] = {what = "string|table"}, ["gpu.help"] = {what = "string|function"},
-    ["gpu.save"] = {obj = "gpuwb.mat|gpuwb.image|table", rate = "integer|string"}, ["gpu.frames"] = {["return"] = "gpuwb.reader"}, ["gpu.video_writer"] = {["return"] = "gpuwb.video", fps = "number|string"},
+    ["gpu.save"] = {obj = "gpuwb.mat|gpuwb.image|table", rate = "integer|string"},
+    ["gpu.frames"] = {["return"] = "gpuwb.reader"}, ["gpu.video_writer"] = {["return"] = "gpuwb.video", fps = "number|string"},
     ["gpu.fit"] = {obj = "gpuwb.mat|gpuwb.image|table", background = "string|number[]"},
     ["gpu.who"] = {bytes = "integer"}, ["gpu.info"] = {bytes = "string|ffi.cdata*"}, ["gpu.show"] = {range = "number[]"},
     ["gpu.why_no_cuda"] = {["return"] = "string?"}, ["gpu.time"] = {["return"] = "{device: table, wall: table, n: integer}"},
@@ -114,13 +116,15 @@ local function param(fn, item)
         return {name = "...", type = "any"}
     elseif text:find(" | {", 1, true) then      -- obj | {obj, …}, title | {title=, …}
         local one = type_of(fn, name)
-        return {name = name == "title" and "title_or_opts" or name, type = one .. (text:find("=", 1, true) and "|table" or "|(" .. one .. ")[]"), optional = optional}
+        local list = text:find("=", 1, true) and "table" or "(" .. one .. ")[]"
+        return {name = name == "title" and "title_or_opts" or name, type = one .. "|" .. list, optional = optional}
     elseif text:find("^{") then
         local list = text:find("^{%a[%w_]*,") ~= nil
         return {name = list and "list" or "opts", type = list and "table" or fields_of(fn, text, "?"), optional = optional, table = not list}
     elseif text:find('^"') then
         local choices = text:find("|", 1, true)
-        return {name = choices and "choice" or "device", type = choices and not text:find("cuda:1", 1, true) and text:gsub("%s", "") or "string", optional = optional}
+        local any = not choices or text:find("cuda:1", 1, true)
+        return {name = choices and "choice" or "device", type = any and "string" or text:gsub("%s", ""), optional = optional}
     elseif text:find("|", 1, true) then
         local list = {}
         for one in text:gmatch("[%a_]+") do
@@ -128,14 +132,16 @@ local function param(fn, item)
         end
         return {name = text:gsub(" | ", "_or_"), type = table.concat(list, "|"), optional = optional}
     end
-    return {name = name or "value", type = name == "opts" and "table" or type_of(fn, name, text:match("=(.+)$")), optional = optional, table = name == "opts"}
+    local opts = name == "opts"
+    return {name = name, type = opts and "table" or type_of(fn, name, text:match("=(.+)$")), optional = optional, table = opts}
 end
 
 -- Words behind "->", without articles, and the classes that they are.
 local returns = {
     mat = "gpuwb.mat", view = "gpuwb.mat", m = "gpuwb.mat", image = "gpuwb.image", SDR = "gpuwb.image", i = "gpuwb.image", stream = "gpuwb.stream",
     s = "gpuwb.stream", event = "gpuwb.event", k = "gpuwb.kernel", pipeline = "gpuwb.pipe", empty = "gpuwb.pipe", bar = "gpuwb.progress",
-    progress = "gpuwb.progress", v = "gpuwb.view", graph = "gpuwb.graph", writer = "gpuwb.writer", w = "gpuwb.writer", out = "gpuwb.video", list = "table", string = "string",
+    progress = "gpuwb.progress", v = "gpuwb.view", graph = "gpuwb.graph", writer = "gpuwb.writer", w = "gpuwb.writer", out = "gpuwb.video",
+    list = "table", string = "string",
     text = "string", name = "string", handle = "string", path = "string", mode = "string", milliseconds = "number", number = "number", bytes = "integer",
     ["true"] = "boolean",
 }
@@ -204,8 +210,8 @@ local function signature(entry, name)
     return params, result
 end
 
-local stage_types = {int = "integer", size = "integer", bool = "boolean", number = "number", color = "number|number[]", matrix9 = "number[]", matrix12 = "table",
-                     list = "table|gpuwb.mat", mat = "gpuwb.mat", image = "gpuwb.image|gpuwb.mat", format = "string", type = "string", text = "string",
+local stage_types = {int = "integer", size = "integer", bool = "boolean", number = "number",
+                     color = "number|number[]", matrix9 = "number[]", matrix12 = "table", list = "table|gpuwb.mat", mat = "gpuwb.mat", image = "gpuwb.image|gpuwb.mat", format = "string", type = "string", text = "string",
                      expression = "string|string[]"}
 
 -- The same of a stage: in order, or by name in a table that comes last.
@@ -217,7 +223,8 @@ local function stage_signature(row)
         if p.default == "auto" or p.default == "max" or p.default == "black" then
             type = type .. ('|"%s"'):format(p.default)
         end
-        params[i] = {name = p.name, type = type .. (type:find("table", 1, true) and "" or "|table"), optional = i > 1 or p.default ~= nil}
+        type = type:find("table", 1, true) and type or type .. "|table"
+        params[i] = {name = p.name, type = type, optional = i > 1 or p.default ~= nil}
     end
     params[#params + 1] = {name = "opts", type = "table", optional = true}
     return params

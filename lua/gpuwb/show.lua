@@ -259,11 +259,12 @@ end
 --- gpu.show(obj | {obj, …} [, title | {title=, labels=, range=, how=, path=, wait=}]) -> view. Shows a mat or an image, or several side by side with labels:
 -- by kitty's graphics, iTerm2's or sixel where the terminal says within 0.1 s that it draws them (under tmux only what tmux draws), else in a window where
 -- there is a display and SDL2, else in half blocks of 24-bit colour, else in a PNG file whose path is printed. how, or GPUWB_SHOW in the
--- environment: "kitty", "iterm2", "sixel", "blocks", "window", "file", "none". path: the file to write; a text in the place of the options is the title. YUV is converted; what is not known of it is
--- taken to be limited range and bt601, bt709 above 576 rows, and said. Other types than u8 are shown from their least to their largest number (floats
--- within 0..1 as such) or range={black, white}, and it is said. NaN is magenta, transparency gray. labels: a text above each. A window has zoom (wheel,
--- + -), pan (drag, arrows), values under the pointer, 1 to 3 for a channel and 0 for all, r stretches the range, Tab flickers between pictures (a: all), f
--- fits; it closes with q or v:close(); wait=true waits for that. v:show(obj) puts another picture in its place.
+-- environment: "kitty", "iterm2", "sixel", "blocks", "window", "file", "none". path: the file to write; a text in the place of the options is the title.
+-- YUV is converted; what is not known of it is taken to be limited range and bt601, bt709 above 576 rows, and said. Other types than u8 are shown from
+-- their least to their largest number (floats within 0..1 as such) or range={black, white}, and it is said. NaN is magenta, transparency gray. labels: a
+-- text above each. A window has zoom (wheel, + -), pan (drag, arrows), values under the pointer, 1 to 3 for a channel and 0 for all, r stretches the
+-- range, Tab flickers between pictures (a: all), f fits; it closes with q or v:close(); wait=true waits for that. v:show(obj) puts another picture in its
+-- place.
 -- @example
 -- local v = gpu.show(gpu.mat(8, 8, "f32", {fill = 0.5}), {how = "none"})
 -- print(v.how, v.note)                             --> none  f32, 0 is black and 1 is white
