@@ -211,7 +211,8 @@ local function signature(entry, name)
 end
 
 local stage_types = {int = "integer", size = "integer", bool = "boolean", number = "number",
-                     color = "number|number[]", matrix9 = "number[]", matrix12 = "table", list = "table|gpuwb.mat", mat = "gpuwb.mat", image = "gpuwb.image|gpuwb.mat", format = "string", type = "string", text = "string",
+                     color = "number|number[]", matrix9 = "number[]", matrix12 = "table", list = "table|gpuwb.mat", mat = "gpuwb.mat",
+                     image = "gpuwb.image|gpuwb.mat", format = "string", type = "string", text = "string",
                      expression = "string|string[]"}
 
 -- The same of a stage: in order, or by name in a table that comes last.

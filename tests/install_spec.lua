@@ -84,6 +84,17 @@ describe("an installed gpuwb #build", function()
         assert.truthy(shell("PREFIX=here scripts/install.sh").err:find("PREFIX must begin with /", 1, true))
     end)
 
+    it("is made a rock of by luarocks", function()
+        if not at_hand() then return end
+        local luarocks, luajit = helper.find "luarocks", helper.find "luajit"
+        if not (luarocks and luajit) then return pending "needs luarocks and luajit" end
+        local made = shell(("luarocks --lua-version=5.1 --tree=%s/rocks make scripts/gpuwb-%s-1.rockspec"):format(root, gpu.version))
+        assert.equal(0, made.status, made.out .. made.err)
+        local result = shell(("cd / && LUA_CPATH='%s/rocks/lib/lua/5.1/?.so' %s -e 'print(require(\"gpuwb\").mat(2, 2, \"u8\", {fill = 3}):at(1, 1))'")
+            :format(root, luajit))
+        assert.same({"3\n", 0}, {result.out, result.status}, result.err)
+    end)
+
     it("can be a rock of the same version", function()
         local text = helper.read("scripts/gpuwb-" .. gpu.version .. "-1.rockspec")
         if not text then return pending "needs a checkout" end
