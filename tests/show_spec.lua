@@ -468,6 +468,29 @@ describe("the window", function()
         assert.equal(0, gpu.diff(shot(), whole).count)
     end)
 
+    it("stands on a real screen with all that it holds", function()
+        if not (command.find "Xvfb" and command.find "ffmpeg" and window.available()) then return pending "needs SDL2, Xvfb and ffmpeg" end
+        local folder = command.folder()
+        command.write(folder .. "/script.lua", [[
+            local m = gpu.load(arg[1])
+            local v = gpu.show({m, m}, {labels = {"left", "right"}})
+            for _ = 1, 20 do assert(v:is_open()) require("gpuwb.posix").sleep(0.02) end
+            os.execute("ffmpeg -v error -f x11grab -draw_mouse 0 -video_size 800x600 -i $DISPLAY -frames:v 1 -pix_fmt rgb24 " .. arg[2])]])
+        rgb(300, 200, gradient):save(folder .. "/picture.png")
+        local result = command.shell(("cd %s; Xvfb -displayfd 3 -screen 0 800x600x24 3>number 2>/dev/null & server=$!; "
+            .. "for i in 1 2 3 4 5 6 7 8 9 10; do [ -s %s/number ] && break; sleep 0.2; done; "
+            .. "DISPLAY=:$(cat %s/number) SDL_VIDEODRIVER=x11 GPUWB_SHOW=window %s %s/script.lua %s/picture.png %s/screen.png; kill $server")
+            :format(folder, folder, folder, command.gpuwb, folder, folder, folder))
+        local file = io.open(folder .. "/screen.png")
+        if not file then return pending("no screenshot: " .. result.err) end
+        file:close()
+        local m = gpu.load(folder .. "/picture.png").planes[1]
+        local whole = display.compose({m, m}, {"left", "right"})
+        local x, y = math.floor((800 - whole.width) / 2), math.floor((600 - whole.height) / 2)
+        assert.equal(0, gpu.diff(gpu.load(folder .. "/screen.png").planes[1]:roi(x, y, whole.width, whole.height), whole).count)
+        command.remove(folder)
+    end)
+
     it("zooms, pans, picks a channel, stretches", function()
         if not window.available() then return pending(select(2, window.available())) end
         key(9)

@@ -120,16 +120,21 @@ function show.any_window()
     return window and window.any() or false
 end
 
-local function open_window(op, title)
-    local window = require "gpuwb.window"
-    if not kept then
-        return window.open(op, title)
+-- The pictures in the window that is given, in one that was kept, or in a new one.
+local function in_window(op, own, title, pictures, labels)
+    if kept and not (own and own.handle) then
+        taken = taken + 1
+        own = kept[taken]
     end
-    taken = taken + 1
-    if not kept[taken] or not kept[taken].handle then
-        kept[taken] = window.open(op, title)
+    if own and own.handle then
+        own:set(pictures, labels, title)
+        return own
     end
-    return kept[taken]
+    own = require("gpuwb.window").open(op, title or labels[1] or "gpuwb", pictures, labels)
+    if kept then
+        kept[taken] = own
+    end
+    return own
 end
 
 -- ---- the view's methods
@@ -175,8 +180,7 @@ local function present(op, pictures, labels, notes, opts, view)
     local text = #notes > 0 and table.concat(notes, "; ") or nil
     v.note = text
     if how == "window" then
-        v.window = v.window and v.window.handle and v.window or open_window(op, opts.title or labels[1] or "gpuwb")
-        v.window:set(pictures, labels, opts.title)
+        v.window = in_window(op, v.window, opts.title, pictures, labels)
         return opts.wait and v:wait() or v
     end
     local m = #pictures == 1 and (labels[1] or "") == "" and pictures[1].rgb or nil
