@@ -62,8 +62,8 @@ local function restore(position, ok, ...)
     C.gwb_device_use(position)
     if not ok then
         if type((...)) == "string" and (...):find("attempt to yield across C-call boundary", 1, true) then
-            check.fail("UNSUPPORTED", "gpu.on", "a coroutine cannot yield in fn, whose device is everybody's meanwhile: yield behind gpu.on, or name the device in "
-                .. "what fn does (device=)")
+            check.fail("UNSUPPORTED", "gpu.on", "a coroutine cannot yield in fn, whose device is everybody's meanwhile: yield behind gpu.on, or name the "
+                .. "device in what fn does (device=)")
         end
         error(..., 0)
     end

@@ -315,7 +315,7 @@ function py.del_item(o, key)
     hold(function() checked(op, P.PyObject_DelItem(to_python(op, o), to_python(op, key))) end)
 end
 
---- py.slice([start,] stop [, step]) -> a slice: o[py.slice(2, 5)] is Python's o[2:5]. nil leaves an end open.
+--- py.slice([start,] stop [, step]) -> a slice: o[py.slice(2, 5)] is Python's o[2:5]. nil leaves an end open. Errors: PYTHON.
 function py.slice(...)
     return py.builtins.slice(...)
 end

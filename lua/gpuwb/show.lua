@@ -268,7 +268,7 @@ end
 -- their least to their largest number (floats within 0..1 as such) or range={black, white}, and it is said. NaN is magenta, transparency gray. labels: a
 -- text above each. A window has zoom (wheel, + -), pan (drag, arrows), values under the pointer, 1 to 3 for a channel and 0 for all, r stretches the
 -- range, Tab flickers between pictures (a: all), f fits; it closes with q or v:close(); wait=true waits for that. v:show(obj) puts another picture in its
--- place.
+-- place. Errors: BAD_ARGUMENT, CLOSED, UNSUPPORTED for a window that cannot be had, IO and NO_FILE for a file.
 -- @example
 -- local v = gpu.show(gpu.mat(8, 8, "f32", {fill = 0.5}), {how = "none"})
 -- print(v.how, v.note)                             --> none  f32, 0 is black and 1 is white
