@@ -143,11 +143,27 @@ static int make_text(lua_State *L)
     return 1;
 }
 
+// The level of the stack at which the script called what raised one of gpuwb's errors.
+static int callers_level(lua_State *L)
+{
+    static const char ours[] = "@lua/gpuwb/";
+    lua_Debug ar;
+    bool inside = false;
+    for (int level = 1; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "S", &ar);
+        bool own = strncmp(ar.source, ours, sizeof ours - 1) == 0;
+        inside = inside || own;
+        if (!own && ar.what[0] != 'C') return inside ? level : 1;
+    }
+    return 1;
+}
+
 static int make_traceback(lua_State *L)
 {
+    int level = lua_isstring(L, 1) ? 1 : callers_level(L);
     make_text(L);
     if (lua_isstring(L, 1))
-        luaL_traceback(L, L, lua_tostring(L, 1), 1);
+        luaL_traceback(L, L, lua_tostring(L, 1), level);
     return 1;
 }
 
