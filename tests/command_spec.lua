@@ -304,7 +304,8 @@ describe("the command", function()
     end)
 
     it("begins the traceback of gpuwb's errors where the script called", function()
-        local script = helper.write(folder .. "/calls.lua", "local function make(n)\n    local m = gpu.mat(n, 1, 'u8')\n    return m\nend\nlocal m = make(-1)\n")
+        local code = "local function make(n)\n    local m = gpu.mat(n, 1, 'u8')\n    return m\nend\nlocal m = make(-1)\n"
+        local script = helper.write(folder .. "/calls.lua", code)
         local place = "stack traceback:\n\t" .. script .. ":2: in function 'make'\n\t" .. script .. ":5: in main chunk\n"
         local result = run { script }
         assert.equal(1, result.status)
