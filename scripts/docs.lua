@@ -7,177 +7,13 @@ local command = require "gpuwb.command"
 local help = require "gpuwb.help"
 
 local dir = arg and arg[1] or "build/docs"
+local folder = (arg and arg[0] or ""):gsub("[^/]*$", "")
+local luacats = dofile(folder .. "luacats.lua")
 
 local function write(path, text)
     local file = assert(io.open(path, "w"))
     assert(file:write(text))
     assert(file:close())
-end
-
--- ---- signatures
-
--- The arguments of a call as texts: "x", "[stream]" …, split at commas that stand in no bracket but "[".
-local function split(list)
-    local items, item, depth, optional = {}, "", 0, 0
-    local function flush()
-        local text = item:match("^%s*(.-)%s*$")
-        if text ~= "" then
-            items[#items + 1] = {text = text, optional = optional > 0}
-        end
-        item = ""
-    end
-    for char in list:gmatch("[%z\1-\127\194-\244][\128-\191]*") do
-        if depth == 0 and char == "[" then
-            flush()
-            optional = optional + 1
-        elseif depth == 0 and char == "]" then
-            flush()
-            optional = optional - 1
-        elseif depth == 0 and char == "," then
-            flush()
-        else
-            depth = depth + ((char == "{" or char == "(") and 1 or (char == "}" or char == ")") and -1 or 0)
-            item = item .. char
-        end
-    end
-    flush()
-    return items
-end
-
-local integers = {width = 1, height = 1, x = 1, y = 1, n = 1, w = 1, h = 1, size = 1, offset = 1, step = 1, pass = 1, k = 1, i = 1, left = 1, top = 1,
-                  right = 1, bottom = 1}
-local strings = {format = 1, path = 1, name = 1, type = 1, what = 1, device = 1, transfer = 1, curve = 1, model = 1, label = 1, source = 1}
-local classes = {mat = "gpuwb.mat", dst = "gpuwb.mat", image = "gpuwb.image", stream = "gpuwb.stream", event = "gpuwb.event", e1 = "gpuwb.event",
-                 e2 = "gpuwb.event", fn = "function", list = "table", inputs = "table", planes = "gpuwb.mat[]", ms = "number", bytes = "string|integer"}
-
-local function type_of(name)
-    return integers[name] and "integer" or strings[name] and "string" or classes[name] or "any"
-end
-
-local function param(item)
-    local text, optional = item.text, item.optional
-    if text == "..." then
-        return {name = "...", type = "any"}
-    elseif text:find(" | {", 1, true) then
-        local name = text:match("^[%a_][%w_]*")
-        return {name = name == "title" and "title_or_opts" or name, type = "any", optional = optional}
-    elseif text:find("^{") then
-        local fields = {}
-        for key in text:gmatch("([%a_][%w_]*)=") do
-            fields[#fields + 1] = ("%s?: %s"):format(key, type_of(key))
-        end
-        return {name = #fields == 0 and text:find("^{%a") and "list" or "opts", type = #fields > 0 and "{" .. table.concat(fields, ", ") .. "}" or "table",
-                optional = optional}
-    elseif text:find('^"') then
-        return {name = text:find("|") and "choice" or "device", type = text:find("|") and text:gsub("%s", "") or "string", optional = optional}
-    end
-    local name = text:gsub(" | ", "_or_"):gsub("[^%w_]", "")
-    return {name = name, type = text:find("|") and "any" or type_of(name), optional = optional}
-end
-
-local returns = {mat = "gpuwb.mat", image = "gpuwb.image", stream = "gpuwb.stream", event = "gpuwb.event", pipeline = "gpuwb.pipe",
-                 view = "gpuwb.mat", m = "gpuwb.mat", s = "gpuwb.stream", i = "gpuwb.image", k = "gpuwb.kernel", list = "table",
-                 string = "string", milliseconds = "number", bytes = "integer", ["true"] = "boolean", name = "string", dst = "gpuwb.mat",
-                 bar = "gpuwb.progress", v = "gpuwb.view", graph = "gpuwb.graph", number = "number", text = "string"}
-
--- The parameters of a name in its text, of the longest call, and what it returns; nil for what is no function.
-local function signature(entry, name)
-    local text, best = table.concat(entry.text, " "), nil
-    local before, rest = name:match("^(%a+)[.:](.*)$")
-    local pattern = before == "gpu" and "gpu%." .. rest or "%f[%a]%a+:" .. rest
-    local behind
-    for call, after in text:gmatch("()" .. pattern .. "%f[^%w_]()") do
-        local args = text:match("^%b()", after) or text:match("^%b{}", after)
-        if args and call and (not best or #args > #best) then
-            best = args
-            behind = text:sub(after + #args)
-        end
-    end
-    if not best then
-        return nil
-    end
-    local items = best:find("^{") and {{text = best}} or split(best:sub(2, -2))
-    local params, names = {}, {}
-    for i, item in ipairs(items) do
-        params[i] = param(item)
-        while names[params[i].name] do
-            params[i].name = params[i].name .. "_" .. i
-        end
-        names[params[i].name] = true
-    end
-    local result = behind:match("^[^:.]-%-> ([%a ]+)")
-    local word = result and result:gsub("^an? ", ""):gsub("^the ", ""):gsub("^new ", ""):gsub("^one ", ""):match("^%a+")
-    if behind:find("^ %-> view%.") or behind:find("^[^:.]-%-> view: see") then
-        return params, "gpuwb.view"
-    end
-    return params, result and ((returns[word] or "any") .. (behind:find("^[^:.]-%-> image, or mat") and "|gpuwb.mat" or ""))
-end
-
--- ---- LuaCATS
-
-local function comment(entry)
-    local lines = {}
-    for _, line in ipairs(entry.text) do
-        lines[#lines + 1] = "---" .. line
-    end
-    if entry.example then
-        lines[#lines + 1] = "---```lua"
-        for _, line in ipairs(entry.example) do
-            lines[#lines + 1] = "---" .. line
-        end
-        lines[#lines + 1] = "---```"
-    end
-    return table.concat(lines, "\n")
-end
-
-local function meta()
-    local out = {"-- SPDX-License-Identifier: MIT", "-- Written by scripts/docs.lua.", "---@meta gpuwb", ""}
-    local entries = help.entries()
-    local fields = {}
-    for _, entry in ipairs(entries) do
-        if entry.kind then
-            fields[entry.kind:gsub("progress bar", "progress")] = entry.fields
-        end
-    end
-    for _, kind in ipairs {"mat", "image", "stream", "event", "pipe", "kernel", "format", "progress", "view", "graph"} do
-        out[#out + 1] = ("---@class gpuwb.%s"):format(kind)
-        for _, f in ipairs(fields[kind] or {}) do
-            out[#out + 1] = ("---@field %s %s %s"):format(f.name, f.type, f.text)
-        end
-        if kind == "pipe" then
-            out[#out + 1] = "---@overload fun(src: gpuwb.image|gpuwb.mat, opts?: {out?: any, stream?: gpuwb.stream}): any"
-        end
-        out[#out + 1] = ("local %s = {}\n"):format(kind)
-    end
-    out[#out + 1] = "---@class gpuwb\n---@field version string\ngpu = {}\n"
-    local seen = {}
-    for _, entry in ipairs(entries) do
-        for _, name in ipairs(entry.names) do
-            local params, result = signature(entry, name)
-            local before, rest = name:match("^(%a+)[.:](.*)$")
-            if params == nil and entry.stage then
-                params, result = signature(entry, "pipe:" .. entry.stage.name)
-            end
-            if params and rest ~= "__call" and not seen[name] then
-                seen[name] = true
-                local names = {}
-                out[#out + 1] = comment(entry)
-                for i, p in ipairs(params) do
-                    names[i] = p.name
-                    out[#out + 1] = p.name == "..." and "---@param ... any" or ("---@param %s%s %s"):format(p.name, p.optional and "?" or "", p.type)
-                end
-                if entry.stage then
-                    result = before == "pipe" and "gpuwb.pipe" or "gpuwb." .. before
-                end
-                if result then
-                    out[#out + 1] = "---@return " .. result
-                end
-                out[#out + 1] = ("function %s%s%s(%s) end\n"):format(before, before == "gpu" and "." or ":", rest, table.concat(names, ", "))
-            end
-        end
-    end
-    out[#out + 1] = "return gpu\n"
-    return table.concat(out, "\n")
 end
 
 -- ---- the page
@@ -208,7 +44,7 @@ local samples = {
 }
 
 local function stage_pictures()
-    local found, card = pcall(dofile, (arg and arg[0] or ""):gsub("[^/]*$", "") .. "testcard.lua")
+    local found, card = pcall(dofile, folder .. "testcard.lua")
     if not found then
         return {}
     end
@@ -237,8 +73,9 @@ local function figure(picture)
 end
 
 local titles = {gpu = "gpu", mat = "Mats", image = "Images", stream = "Streams", event = "Events", pipe = "Pipelines", kernel = "Kernels",
-                format = "Pixel formats", progress = "Progress bars", view = "Views", graph = "Graphs"}
-local order = {"gpu", "mat", "image", "pipe", "kernel", "stream", "event", "format", "progress", "view", "graph"}
+                format = "Pixel formats", progress = "Progress bars", view = "Views", graph = "Graphs", writer = "Writers of files",
+                video = "Writers of videos"}
+local order = {"gpu", "mat", "image", "pipe", "kernel", "stream", "event", "format", "progress", "view", "graph", "writer", "video"}
 for _, name in ipairs {"py", "npp", "nvjpeg", "cublas", "cufft", "curand", "nvtx", "nvml"} do
     order[#order + 1] = name
     titles[name] = ("%s = require \"gpuwb.%s\""):format(name, name == "py" and "python" or name)
@@ -319,7 +156,7 @@ local function man()
     for _, o in ipairs(options()) do
         out[#out + 1] = ".TP\n.B " .. troff(o.left) .. "\n" .. troff(o.text)
     end
-    out[#out + 1] = ".PP\n" .. troff(command.text:match("\n\n(In %-e.-)\n\n"))
+    out[#out + 1] = ".PP\n" .. troff(command.text:match("\n\n(A picture.-)\n\n"))
     out[#out + 1] = ".SH ENVIRONMENT\n" .. troff(command.text:match("\nEnvironment: (.-)\n$"))
     out[#out + 1] = ".SH EXIT STATUS\n0, or 1 after an error that nobody caught, or what the script gives os.exit."
     return table.concat(out, "\n") .. "\n"
@@ -367,11 +204,11 @@ local function zsh()
         end
     end
     return "#compdef gpuwb\n# zsh completion for gpuwb; written by scripts/docs.lua\n_arguments \\\n" .. table.concat(lines, "\n") ..
-        "\n    '1:script:_files -g \"*.lua\"' \\\n    '*:argument:_files'\n"
+        "\n    '1:script:_files' \\\n    '*:argument:_files'\n"
 end
 
 os.execute("mkdir -p '" .. dir:gsub("'", "'\\''") .. "/meta'")
-write(dir .. "/meta/gpuwb.lua", meta())
+write(dir .. "/meta/gpuwb.lua", luacats.text())
 write(dir .. "/reference.html", page())
 write(dir .. "/gpuwb.1", man())
 write(dir .. "/gpuwb.bash", bash())

@@ -38,6 +38,7 @@ put 644 "$docs/_gpuwb" share/zsh/site-functions/_gpuwb
 put 644 "$docs/meta/gpuwb.lua" share/gpuwb/meta/gpuwb.lua
 put 644 "$docs/reference.html" share/doc/gpuwb/reference.html
 put 644 README.md share/doc/gpuwb/README.md
+put 644 scripts/readme.png share/doc/gpuwb/scripts/readme.png      # which it shows
 put 644 CHANGES.md share/doc/gpuwb/CHANGES.md
 put 644 LICENSE share/doc/gpuwb/copyright
 put 644 lua/gpuwb.py share/gpuwb/gpuwb.py

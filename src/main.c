@@ -10,10 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <luajit.h>
 #include <lualib.h>
 
 #include "gwb.h"
@@ -38,6 +41,7 @@ typedef struct command {
 } command;
 
 enum { MAX_VARARGS = 9999 };  // that a script gets as `...`, as in luajit; `arg` has all
+enum { PATIENCE = 1 };        // seconds that a chunk at the prompt has to stop after Ctrl-C
 
 static lua_State *main_state;  // this and the next: for the signal handler
 static pthread_t main_thread;
@@ -62,16 +66,58 @@ static void check_stdout(void)
 
 // ---- calls: traceback, Ctrl-C, reports
 
+static volatile sig_atomic_t presses;  // of Ctrl-C in a call
+
+// One error for one Ctrl-C. After a second every instruction raises one, so that no pcall in a loop can go on for ever.
 static void raise_interrupt(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
-    lua_sethook(L, NULL, 0, 0);
+    if (presses < 2)
+        lua_sethook(L, NULL, 0, 0);
     luaL_where(L, 0);  // a hook has no frame of its own
     lua_pushfstring(L, "%sinterrupted!", lua_tostring(L, -1));
     lua_error(L);
 }
 
-// The first Ctrl-C raises an error at the next hook (compiled code sees it when it leaves its trace), the second kills a script.
+// Whether LuaJIT's profiler runs: else its signal would end the process.
+static bool profiler_runs(void)
+{
+    struct sigaction action;
+    return sigaction(SIGPROF, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+}
+
+static void ignore_sample(void *data, lua_State *L, int samples, int vmstate)
+{
+    (void)data, (void)L, (void)samples, (void)vmstate;
+}
+
+// Compiled code runs no hooks. What is recorded while the profiler runs asks once a line whether a sample is due, and then goes back to
+// the interpreter, which does. So at the prompt the profiler runs without its timer, and Ctrl-C is its signal. One that the user runs stays.
+static void watch_compiled_code(lua_State *L)
+{
+    if (profiler_runs()) return;
+    luaJIT_profile_start(L, "li2147483647", ignore_sample, NULL);
+    setitimer(ITIMER_PROF, &(struct itimerval){0}, NULL);
+}
+
+// At the prompt: a chunk that took no notice of an earlier Ctrl-C, since it is inside a C function, ends with the process.
+static void end_stuck_chunk(int signo)
+{
+    static time_t asked;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (lua_gethook(main_state) != raise_interrupt)
+        asked = now.tv_sec;
+    else if (now.tv_sec - asked > PATIENCE) {
+        static const char message[] = "gpuwb: the call does not stop: ended\n";
+        ssize_t written = write(STDERR_FILENO, message, sizeof message - 1);
+        (void)written;
+        signal(signo, SIG_DFL);
+        raise(signo);
+    }
+}
+
+// The first Ctrl-C raises an error at the next hook, the second kills a script.
 static void on_interrupt(int signo)
 {
     if (!pthread_equal(pthread_self(), main_thread)) {  // a device's own thread took it
@@ -79,8 +125,13 @@ static void on_interrupt(int signo)
         return;
     }
     signal(signo, at_prompt ? on_interrupt : SIG_DFL);
+    if (at_prompt)
+        end_stuck_chunk(signo);
+    presses++;
     gwb_interrupt();
     lua_sethook(main_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+    if (at_prompt && profiler_runs())
+        raise(SIGPROF);
 }
 
 // Error handler: an object with __tostring, such as gpuwb's own errors, becomes its text.
@@ -92,11 +143,27 @@ static int make_text(lua_State *L)
     return 1;
 }
 
+// The level of the stack at which the script called what raised one of gpuwb's errors.
+static int callers_level(lua_State *L)
+{
+    static const char ours[] = "@lua/gpuwb/";
+    lua_Debug ar;
+    bool inside = false;
+    for (int level = 1; lua_getstack(L, level, &ar); level++) {
+        lua_getinfo(L, "S", &ar);
+        bool own = strncmp(ar.source, ours, sizeof ours - 1) == 0;
+        inside = inside || own;
+        if (!own && ar.what[0] != 'C') return inside ? level : 1;
+    }
+    return 1;
+}
+
 static int make_traceback(lua_State *L)
 {
+    int level = lua_isstring(L, 1) ? 1 : callers_level(L);
     make_text(L);
     if (lua_isstring(L, 1))
-        luaL_traceback(L, L, lua_tostring(L, 1), 1);
+        luaL_traceback(L, L, lua_tostring(L, 1), level);
     return 1;
 }
 
@@ -106,8 +173,11 @@ static int call(lua_State *L, int args, int results)
     int base = lua_gettop(L) - args;
     lua_pushcfunction(L, make_traceback);
     lua_insert(L, base);
-    if (at_prompt)
+    presses = 0;
+    if (at_prompt) {
         gwb_waits_break_off(1);
+        watch_compiled_code(L);
+    }
     void (*before)(int) = signal(SIGINT, on_interrupt);
     int status = lua_pcall(L, args, results, base);
     signal(SIGINT, before);
@@ -283,7 +353,9 @@ static bool run_script(lua_State *L, const options *o)
 {
     const char *name = o->argv[o->script];
     bool from_stdin = strcmp(name, "-") == 0 && strcmp(o->argv[o->script - 1], "--") != 0;
-    if (!succeeded(L, luaL_loadfile(L, from_stdin ? NULL : name))) return false;
+    int loaded = luaL_loadfile(L, from_stdin ? NULL : name);
+    if (loaded == LUA_ERRSYNTAX && !from_stdin) return run_command(L, "look", o->argc - o->script, o->argv + o->script);
+    if (!succeeded(L, loaded)) return false;
     lua_getglobal(L, "arg");  // -e or LUA_INIT may have changed it
     int table = lua_gettop(L), count = 0;
     while (lua_istable(L, table) && count < MAX_VARARGS) {
@@ -387,7 +459,7 @@ static const char lazy_names[] =
     "        return gpu\n"
     "    elseif short and type(name) == 'string' then\n"
     "        local found, gpu = pcall(require, 'gpuwb')\n"
-    "        return found and gpu[name] or nil\n"
+    "        return found and (name == 'help' and require('gpuwb.help').printed or gpu[name]) or nil\n"
     "    end\n"
     "end})\n"
     "local function load_any(what, ...)\n"

@@ -5,7 +5,7 @@
 // Kind: VALUE changes the numbers of a pixel, PLACE moves pixels, END says how the result is laid out and comes last.
 // Parameters: NAME:TYPE, with =DEFAULT where it may be left out. They are given in this order, or by name in a table that comes last.
 //   int           a whole number                          -> one of n
-//   size          a whole number of pixels, 1 or more     -> one of n
+//   size          a whole number of pixels, 1 or more     -> one of n; auto: 0, by the other one and the picture's proportions
 //   a|b|c         one of the names; n counts from 0       -> one of n
 //   bool          true or false                           -> one of n
 //   number        a number                                -> one of v
@@ -25,8 +25,9 @@
 #define GWB_OPS(_) \
     _(convert,   VALUE, "format:format", "to another pixel format; tags (matrix=, range=, siting=) speak of the YUV side") \
     _(crop,      PLACE, "x:int y:int width:size height:size", "the region of that size from (x, y), inside the picture") \
-    _(resize,    PLACE, "width:size height:size filter:" GWB_FILTERS "=bilinear antialias:bool=true", \
-        "to another size, half-pixel centres; a filter is widened where it shrinks, unless antialias=false") \
+    _(resize,    PLACE, "width:size=auto height:size=auto filter:" GWB_FILTERS "=bilinear antialias:bool=true", \
+        "to another size, half-pixel centres; with one side alone (\"auto\" or nothing for the other) the proportions are kept; a filter is widened where it " \
+        "shrinks, unless antialias=false") \
     _(flip,      PLACE, "axis:horizontal|vertical|both", "mirrored left to right, top to bottom, or both") \
     _(rotate,    PLACE, "degrees:0|90|180|270", "clockwise") \
     _(transpose, PLACE, "", "rows become columns") \

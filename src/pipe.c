@@ -91,7 +91,7 @@ static int check_param(checker *c, const char *name, size_t name_size, const cha
     if (is_type(type, type_size, "int")) {
         c->n++;
     } else if (is_type(type, type_size, "size")) {
-        if (s->n[c->n++] < (def[0] != '0'))
+        if (s->n[c->n++] < (def[0] != '0' && def[0] != 'a'))
             return fail_param(c, name, name_size, "a number of pixels");
     } else if (is_type(type, type_size, "type")) {
         if (!gwb_type_size(s->n[c->n++]))
@@ -243,6 +243,24 @@ static int64_t region_bytes(const gwb_image *image, int64_t width, int64_t heigh
     return bytes;
 }
 
+void gwb_pipe_add_bytes(const gwb_plan *plan, const gwb_image *src, int pass, int64_t *read, int64_t *written)
+{
+    const gwb_pass *p = &plan->pass[pass];
+    if (pass == 0) {
+        const bool cropped = p->code.links > 0 && p->code.link[0].kind == GWB_LINK_CROP;
+        *read += region_bytes(src, cropped ? p->region[0] : src->width, cropped ? p->region[1] : src->height);
+    } else {
+        const gwb_pass *earlier = &plan->pass[pass - 1];
+        *read += (int64_t)earlier->shape.width * earlier->shape.height * earlier->channels * 4;
+    }
+    const gwb_pipe_plan *out = &plan->out;
+    if (pass + 1 < plan->passes)
+        *written += (int64_t)p->shape.width * p->shape.height * p->channels * 4;
+    else
+        *written += out->layout ? (int64_t)out->out.width * out->out.height * out->channels * gwb_type_size(out->type)
+                                : region_bytes(&out->out, out->out.width, out->out.height);
+}
+
 int gwb_pipe_describe(gwb_pipe *pipe, const gwb_image *src, const int32_t *crop, gwb_pipe_plan *out)
 {
     int rc = src ? gwb_image_check_as(src, "the source") : gwb_fail(GWB_BAD_ARGUMENT, "the source is missing");
@@ -253,16 +271,8 @@ int gwb_pipe_describe(gwb_pipe *pipe, const gwb_image *src, const int32_t *crop,
     rc = gwb_pipe_find_plan(pipe, src, crop, &plan);
     if (rc >= 0) {
         *out = plan->out;
-        const gwb_pass *first = &plan->pass[0];
-        const bool cropped = first->code.links > 0 && first->code.link[0].kind == GWB_LINK_CROP;
-        out->bytes_read = region_bytes(src, cropped ? first->region[0] : src->width, cropped ? first->region[1] : src->height);
-        for (int i = 0; i < plan->passes; i++) {
-            const gwb_pass *p = &plan->pass[i];
-            out->bytes_read += (int64_t)p->shape.width * p->shape.height * p->channels * 4;
-            out->bytes_written += (int64_t)p->shape.width * p->shape.height * p->channels * 4;
-        }
-        out->bytes_written += plan->out.layout ? (int64_t)out->out.width * out->out.height * out->channels * gwb_type_size(out->type)
-                                               : region_bytes(&out->out, out->out.width, out->out.height);
+        for (int i = 0; i < plan->passes; i++)
+            gwb_pipe_add_bytes(plan, src, i, &out->bytes_read, &out->bytes_written);
     }
     gwb_pipe_forget_plans(pipe, GWB_PIPE_PLANS);
     pthread_mutex_unlock(&pipe->lock);

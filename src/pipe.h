@@ -113,6 +113,9 @@ const gwb_mat *gwb_pipe_operand_on(gwb_pipe *pipe, int step, int device);
 int gwb_pipe_find_plan(gwb_pipe *pipe, const gwb_image *src, const int32_t *crop, gwb_plan **out);
 void gwb_pipe_forget_plans(gwb_pipe *pipe, int keep);   // all but the `keep` that were used last
 
+// src/pipe.c. Adds the bytes that a pass reads of such a source, at most, or of the pass before it, and what it writes.
+void gwb_pipe_add_bytes(const gwb_plan *plan, const gwb_image *src, int pass, int64_t *read, int64_t *written);
+
 // src/pipe_text.c. The CUDA C of a pass; the caller frees it. NULL without memory. wide: for pictures whose addresses allow a pixel's samples, or a pair of
 // chroma samples, to be moved at once. few: pictures of a batch that travel with the launch.
 char *gwb_pipe_write(const gwb_pipe_code *code, bool batch, bool wide, int few);

@@ -286,7 +286,19 @@ static int send(gwb_op *op, const gwb_pipe_launch *l, gwb_buf *room, gwb_buf *th
     return op->queue->dev->ops->copy(op->queue, &rect, 1);
 }
 
-static int enqueue(const call *c, gwb_pipe_launch *l)
+static void note(gwb_op *op, const call *c, const gwb_pipe_launch *l, const int *list, int pass)
+{
+    if (!gwb_trace_wanted())
+        return;
+    int64_t read = 0, written = 0;
+    for (int i = 0; i < l->count; i++)
+        gwb_pipe_add_bytes(c->plan[list[i]], &c->src[list[i]], pass, &read, &written);
+    gwb_trace_note(op, "kernel", "pipe", "\"pictures\":%d,\"width\":%d,\"height\":%d,\"bytes_read\":%lld,\"bytes_written\":%lld", l->count,
+                   l->width, l->height, (long long)read, (long long)written);
+}
+
+// Pass `pass` over the pictures of `list`.
+static int enqueue(const call *c, gwb_pipe_launch *l, const int *list, int pass)
 {
     const int device = c->plan[0]->key.device;
     gwb_device *dev = gwb_device_at(device);
@@ -312,9 +324,7 @@ static int enqueue(const call *c, gwb_pipe_launch *l)
             gwb_op_use(&op, room, false);
             gwb_op_use(&op, there, true);
         }
-        const gwb_pipe_plan *out = &c->plan[0]->out;
-        gwb_trace_note(&op, "kernel", "pipe", "\"pictures\":%d,\"width\":%d,\"height\":%d,\"bytes_read\":%lld,\"bytes_written\":%lld", l->count,
-                       l->width, l->height, (long long)out->bytes_read * l->count, (long long)out->bytes_written * l->count);
+        note(&op, c, l, list, pass);
         const int ready = gwb_op_ready(&op);
         rc = rc < 0 ? rc : ready;
         if (rc >= 0 && there) {
@@ -436,7 +446,7 @@ static int run_pass(call *c, const int *list, int count, int pass, bool batch, c
         l.width = p->shape.width > l.width ? p->shape.width : l.width;
         l.height = p->shape.height > l.height ? p->shape.height : l.height;
     }
-    return enqueue(c, &l);
+    return enqueue(c, &l, list, pass);
 }
 
 static int run_group(call *c, const int *list, int count, bool batch)

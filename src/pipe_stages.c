@@ -99,6 +99,23 @@ static int add_rotate(gwb_pipe_state *s, int quarters)
     }
 }
 
+// One side may be 0: as the proportions want it, at least a pixel.
+static int add_resize(gwb_pipe_state *s, const gwb_pipe_step *p)
+{
+    const int64_t w = s->image.width, h = s->image.height;
+    int64_t width = p->n[0], height = p->n[1];
+    if (!width && !height)
+        return gwb_pipe_fail(s, GWB_BAD_ARGUMENT, "neither width nor height is given; wanted one of them at least, in pixels");
+    if (!width)
+        width = (2 * w * height + h) / (2 * h);
+    else if (!height)
+        height = (2 * h * width + w) / (2 * w);
+    if (width > INT32_MAX || height > INT32_MAX)
+        return gwb_pipe_fail(s, GWB_BAD_ARGUMENT, "%" PRId64 "x%" PRId64 " pixels, by the proportions of %dx%d; wanted at most 2147483647 each way", width, height,
+                             s->image.width, s->image.height);
+    return gwb_pipe_add_resize(s, width < 1 ? 1 : (int)width, height < 1 ? 1 : (int)height, p->n[2], p->n[3]);
+}
+
 static int add_pad(gwb_pipe_state *s, int64_t left, int64_t top, int64_t right, int64_t bottom, int mode, const double *value)
 {
     const int64_t width = left + right + s->image.width, height = top + bottom + s->image.height;
@@ -567,7 +584,7 @@ int gwb_pipe_add_step(gwb_pipe_state *s, const gwb_pipe_step *p)
     switch (p->op) {
     case GWB_OP_convert: return add_convert(s, &p->target);
     case GWB_OP_crop: return add_crop(s, p->n);
-    case GWB_OP_resize: return gwb_pipe_add_resize(s, p->n[0], p->n[1], p->n[2], p->n[3]);
+    case GWB_OP_resize: return add_resize(s, p);
     case GWB_OP_flip: return add_flip(s, p->n[0] != 1, p->n[0] != 0);
     case GWB_OP_rotate: return add_rotate(s, p->n[0]);
     case GWB_OP_transpose: return add_moved(s, (const int[4]){0, 1, 1, 0}, 0, 0, s->image.height, s->image.width);

@@ -123,7 +123,14 @@ static int embedded(lua_State *L)
     return 1;
 }
 
-// require "gpuwb.core": {mat = {new=, meta=, made=}, stream = ..., event = ..., embedded=, library=, owner_keys=}
+// whole(fn, ...) -> what fn gives; a coroutine cannot yield in it, since a C function stands between
+static int whole(lua_State *L)
+{
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+}
+
+// require "gpuwb.core": {mat = {new=, meta=, made=}, stream = ..., event = ..., embedded=, whole=, library=, owner_keys=}
 static int open_core(lua_State *L)
 {
     lua_newtable(L);
@@ -151,6 +158,8 @@ static int open_core(lua_State *L)
     }
     lua_pushcfunction(L, embedded);
     lua_setfield(L, -2, "embedded");
+    lua_pushcfunction(L, whole);
+    lua_setfield(L, -2, "whole");
     Dl_info info;
     if (dladdr((void *)(intptr_t)finish, &info) && info.dli_fname)
         lua_pushstring(L, info.dli_fname);

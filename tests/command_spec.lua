@@ -303,6 +303,16 @@ describe("the command", function()
         end)
     end)
 
+    it("begins the traceback of gpuwb's errors where the script called", function()
+        local code = "local function make(n)\n    local m = gpu.mat(n, 1, 'u8')\n    return m\nend\nlocal m = make(-1)\n"
+        local script = helper.write(folder .. "/calls.lua", code)
+        local place = "stack traceback:\n\t" .. script .. ":2: in function 'make'\n\t" .. script .. ":5: in main chunk\n"
+        local result = run { script }
+        assert.equal(1, result.status)
+        assert.truthy(result.err:find(script .. ":2: gpu.mat: width must be", 1, true), result.err)
+        assert.truthy(result.err:find(place, 1, true), result.err)
+    end)
+
     describe("tells when output is lost:", function()
         it("on a full disk, at every way out", function()
             if not io.open("/dev/full", "w") then return pending "no /dev/full" end

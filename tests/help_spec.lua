@@ -125,7 +125,7 @@ describe("gpu.help", function()
 
     it("tells of stages with their parameters", function()
         local text = tostring(gpu.help("resize")):gsub("%s+", " ")
-        assert.truthy(text:find("p:resize(width, height [, filter, antialias])", 1, true))
+        assert.truthy(text:find("p:resize([width, height, filter, antialias])", 1, true))
         assert.truthy(text:find("filter: nearest, bilinear, .* %(default bilinear%)"))
         assert.equal(text, (tostring(gpu.help("image:resize")):gsub("%s+", " ")))
     end)
@@ -152,6 +152,17 @@ describe("gpu.help", function()
     end)
 end)
 
+describe("the short name help", function()
+    it("prints in -e and at the prompt", function()
+        local text = tostring(gpu.help("gpu.trim")) .. "\n"
+        assert.same({text, ""}, {command.run({"-e", "help('gpu.trim')"}).out, command.run({"-e", "help('gpu.trim')"}).err})
+        local result = command.run({"-i"}, {stdin = "help 'gpu.trim'\nhelp\ngpu.help == help"})
+        assert.equal("", result.err)
+        assert.equal(text .. tostring(gpu.help()) .. "\nfalse\n", result.out)
+        assert.truthy(command.run({"-e", "help 'no_such'"}).err:find("there is no text for no_such", 1, true))
+    end)
+end)
+
 describe("scripts/docs.lua", function()
     local folder
     setup(function() folder = command.folder() end)
@@ -167,7 +178,7 @@ describe("scripts/docs.lua", function()
                 assert.truthy(meta:find("\nfunction " .. name .. "(", 1, true), name .. " is not in the file for editors")
             end
         end
-        assert.truthy(meta:find("%-%-%-@param opts%? {packed%?: any,[^\n]* stream%?: gpuwb%.stream[^\n]*}\n%-%-%-@return gpuwb%.mat\n"
+        assert.truthy(meta:find("%-%-%-@param opts%? {packed%?: boolean,[^\n]* stream%?: gpuwb%.stream[^\n]*}\n%-%-%-@return gpuwb%.mat\n"
             .. "function gpu%.mat%(width, height, type, opts%) end"))
         assert.truthy(loadstring(meta))
         local count = 0
@@ -183,5 +194,38 @@ describe("scripts/docs.lua", function()
                 .. command.quote(folder .. "/meta/gpuwb.lua"))
             assert.truthy(out.out:find("0 warnings / 0 errors", 1, true), out.out)
         end
+    end)
+
+    it("writes a file by which a language server finds mistakes, and none in the scripts", function()
+        local server = command.find "lua-language-server"
+        if not server then return pending "no lua-language-server" end
+        local settings = command.read ".luarc.json"
+        if not settings then return pending "needs a checkout" end
+        command.shell(("mkdir -p %s/build/docs && cp -r %s/meta %s/build/docs && cp scripts/*.lua %s"):format(folder, folder, folder, folder))
+        command.write(folder .. "/.luarc.json", settings)
+        command.write(folder .. "/wrong.lua", [[
+local m = gpu.mat(4, 4, "u8")
+m:no_such()
+print(m.wdth, m.width)
+gpu.nothing()
+local i = gpu.load("x.png"):resize(640):flip("sideways")
+gpu.mat("a")
+i:resize(640, 480):save("b.jpg")
+]])
+        local out = folder .. "/found.json"
+        command.shell(("cd %s && %s --check=. --checklevel=Warning --check_format=json --check_out_path=%s --logpath=%s/log")
+            :format(folder, server, out, folder))
+        local text, found = command.read(out), {}
+        for file, list in text:gmatch('"file:[^"]*/([%w_.]+)": (%b[])') do
+            for code, message, line in list:gmatch('"code": "([^"]*)",%s*"message": "(.-)",%s*"range": {.-"start": {%s*"character": %d+,%s*"line": (%d+)') do
+                if file == "wrong.lua" then
+                    found[line + 1] = true
+                else
+                    local ours = message:find("gpuwb", 1, true) and code ~= "cast-local-type"
+                    assert.falsy(ours or code == "missing-parameter" or code == "redundant-parameter", file .. ":" .. line + 1 .. ": " .. message)
+                end
+            end
+        end
+        assert.same({[2] = true, [3] = true, [4] = true, [5] = true, [6] = true}, found)
     end)
 end)

@@ -49,6 +49,16 @@ describe("an installed gpuwb #build", function()
         assert.equal(gpu.version .. "\n", result.out)
     end)
 
+    it("has the pictures that its README shows", function()
+        if not at_hand() then return end
+        local readme, count = helper.read(base .. "/share/doc/gpuwb/README.md"), 0
+        for path in readme:gmatch("%]%(([%w/_.]+)%)") do
+            count = count + 1
+            assert.truthy(gpu.info(base .. "/share/doc/gpuwb/" .. path).width > 0)
+        end
+        assert.truthy(count > 0)
+    end)
+
     it("has a man page and completions that their readers take", function()
         if not at_hand() then return end
         local man = helper.read(base .. "/share/man/man1/gpuwb.1")
@@ -72,6 +82,25 @@ describe("an installed gpuwb #build", function()
         assert.equal(0, shell("PREFIX=/opt/gw DESTDIR=" .. quote(root) .. " scripts/install.sh --remove").status)
         assert.equal("", shell("find " .. base .. " -type f").out)
         assert.truthy(shell("PREFIX=here scripts/install.sh").err:find("PREFIX must begin with /", 1, true))
+    end)
+
+    it("is made a rock of by luarocks", function()
+        if not at_hand() then return end
+        local luarocks, luajit = helper.find "luarocks", helper.find "luajit"
+        if not (luarocks and luajit) then return pending "needs luarocks and luajit" end
+        local copy = root .. "/checkout"       -- with scripts that build nothing: a build would replace the program that runs this
+        shell(("mkdir -p %s/scripts %s/build/release && cp scripts/*.rockspec %s/scripts && cp build/release/gpuwb.so %s/build/release")
+            :format(copy, copy, copy, copy))
+        for _, name in ipairs {"setup", "build"} do
+            helper.write(("%s/scripts/%s.sh"):format(copy, name), "#!/bin/sh\necho " .. name .. " $* >>log\n")
+        end
+        local made = shell(("cd %s && chmod +x scripts/*.sh && luarocks --lua-version=5.1 --tree=%s/rocks make scripts/gpuwb-%s-1.rockspec")
+            :format(copy, root, gpu.version))
+        assert.equal(0, made.status, made.out .. made.err)
+        assert.equal("setup\nbuild release\n", helper.read(copy .. "/log"))
+        local result = shell(("cd / && LUA_CPATH='%s/rocks/lib/lua/5.1/?.so' %s -e 'print(require(\"gpuwb\").mat(2, 2, \"u8\", {fill = 3}):at(1, 1))'")
+            :format(root, luajit))
+        assert.same({"3\n", 0}, {result.out, result.status}, result.err)
     end)
 
     it("can be a rock of the same version", function()

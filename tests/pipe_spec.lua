@@ -229,6 +229,28 @@ helper.each_device(function(device)
         assert.equal(64, m:resize(2, 1, "area"):at(1, 0))
     end)
 
+    it("keeps the proportions where one side is left out", function()
+        local img = gpu.image("rgb24", 61, 7)
+        img.planes[1]:fill {1, 2, 3}
+        local function size(i) return {i.width, i.height} end
+        assert.same({30, 3}, size(img:resize(30)))              -- 3.44
+        assert.same({122, 14}, size(img:resize {width = 122, antialias = false}))
+        assert.same({9, 1}, size(img:resize {height = 1}))      -- 8.71
+        assert.same({61, 7}, size(img:resize("auto", 7, "area")))
+        assert.same({26, 3}, size(img:resize(nil, 3)))          -- 26.14
+        assert.same({1, 1}, size(img:resize(1, "auto")))        -- 0.11
+        assert.same({30, 9}, size(img:resize(30, 9)))
+        local p = gpu.pipe():resize(20):mul(2)                  -- one pipeline, pictures of several shapes
+        assert.same({20, 2}, size(p(img)))
+        assert.same({20, 40}, size(p(gpu.image("rgb24", 50, 100))))
+        assert.same({2, 4, 6}, {gpu.pipe():resize(20):mul(2)(img).planes[1]:at(3, 1)})
+        for _, call in ipairs {{}, {"auto"}, {"auto", "auto"}, {{filter = "area"}}} do
+            helper.raises("BAD_ARGUMENT", {"stage 1 (resize)", "neither width nor height"}, img.resize, img, unpack(call))
+        end
+        helper.raises("BAD_ARGUMENT", "width", img.resize, img, 0, 5)
+        helper.raises("BAD_ARGUMENT", "proportions of 61x7", img.resize, img, nil, 2147483647)
+    end)
+
     for _, name in ipairs(names) do
         it("does " .. name .. " as the reference does" .. (name == "resize" and " (R5)" or ""), function()
             local random = helper.random(#name * 7919 + name:byte())

@@ -324,6 +324,9 @@ describe("the prompt, on a terminal,", function()
             ["gpu.image('yuv444p12"] = "yuv444p12le", ["gpu.mat(4, 4, 'u8', {pac"] = "{packed = ", ["gpu.wrap{own"] = "{owner = ",
             ["m:clone{stream = s, pa"] = "packed = ", ["img:resize(4, 4, {anti"] = "antialias = ", ["img:resize(4, 4, 'lan"] = "lanczos3",
             ["gpu.image('gray', 4, 4, {matrix = 'bt2020"] = "bt2020", ["?explain_"] = "?explain_copy", ["s:gma"] = "s:gmatch", ["whi"] = "while",
+            ["gpu.mat(4, 4, 'f64x"] = "f64x2", ["gpu.checks 'w"] = "warn", ["gpu.device('ho"] = "host", ["img:flip '"] = "both ", ["gpu.reduce(m, 'su"] = "sum",
+            ["gpu.show(img, {how = 'ki"] = "kitty", ["m:split(2, 'r"] = "rows", ["img:resize{filter = 'lan"] = "lanczos3",
+            ["gpu.mat(4, 4, 'u8', {device = 'ho"] = "host",
         } do
             assert.truthy(tab(text):find(wanted, 1, true), text .. " became " .. tab(text))
         end
@@ -333,16 +336,57 @@ describe("the prompt, on a terminal,", function()
         assert.equal("2\n", enter "1+1")
     end)
 
-    it("Ctrl-C stops a chunk that runs", function()
+    it("Ctrl-C stops a chunk that runs, compiled or not", function()
         start()
-        for _, code in ipairs { "print 'runs' while true do end", "print 'runs' while true do pcall(error) end" } do
-            terminal:send(code .. "\r")
+        enter "function empty() while true do end end"
+        enter "function add(x) return x + 1 end function calls() local s = 0 while true do s = s % 9 == 0 and add(s) or s + 1 end end"
+        enter "bytes = require('ffi').new('uint8_t[?]', 100) function fills() local i = 0 while true do bytes[i % 100] = i i = i + 1 end end"
+        enter "function within(f) return coroutine.wrap(f)() end"
+        local loops = {
+            "while true do end", "while true do pcall(error) end", "for i = 1, 1e15 do local t = {i} end", "empty()", "calls()", "fills()", "within(calls)",
+        }
+        local function interrupt(code)
+            terminal:send("print 'runs' " .. code .. "\r")
             terminal:expect "runs\r\n"
+            terminal:receive(0.05)
             terminal:send "\3"
             terminal:expect "stdin:1: interrupted!"
             terminal:expect(PROMPT)
         end
+        for _, code in ipairs(loops) do
+            interrupt(code)
+            interrupt(code)
+        end
         assert.equal("2\n", enter "1 + 1")
+        enter "profile = require 'jit.profile' profile.start('l', print) profile.stop()"     -- the profiler is Ctrl-C's way into compiled code
+        interrupt "calls()"
+        terminal:send "print 'runs' while true do pcall(calls) end\r"    -- pcall takes the first for an error like any other
+        terminal:expect "runs\r\n"
+        for _ = 1, 2 do
+            terminal:receive(0.2)
+            terminal:send "\3"
+            terminal:expect "^C"
+        end
+        terminal:expect "stdin:1: interrupted!"
+    end)
+
+    it("ends a C function that takes no notice of Ctrl-C at a later one, with its history", function()
+        start()
+        enter "unbuffered = io.stdout:setvbuf 'no'"
+        terminal:send "print 'runs'; ('a'):rep(60):find(('a?'):rep(60) .. ('a'):rep(60))\r"
+        terminal:expect "runs\r\n"
+        terminal:send "\3"
+        terminal:expect "^C"
+        terminal:send "\3"      -- in haste: asks no more than the first
+        terminal:expect "^C"
+        os.execute "sleep 2.1"
+        terminal:receive(0)
+        assert.falsy(terminal.output:find("ended", 1, true))
+        terminal:send "\3"
+        terminal:expect "gpuwb: the call does not stop: ended"
+        assert.equal(128 + 2, terminal:wait())
+        assert.equal("unbuffered", history():match "^%w+")
+        assert.truthy(history():find "find%(.*\n$")
     end)
 
     it("recalls what was typed, in this session and the next", function()

@@ -307,6 +307,9 @@ helper.each_device(function(name)
             k.line {over = 1000, args = {line, 1000}}
             assert.equal(999 * 256, (line:at(999, 0)))
             raises("BAD_ARGUMENT", "exclude each other", k.line, {over = 1, grid = 1, args = {line, 1}})
+            raises("BAD_ARGUMENT", {"neither over nor grid", "over = m"}, k.line, {args = {line, 1}})
+            raises("BAD_ARGUMENT", {"k.line{over = m", "got a mat"}, k.line, line, 1)
+            raises("BAD_ARGUMENT", {"by a function's name", "{over = m"}, k, {over = line})
         end)
 
         it("is found by name, its signatures can be read", function()

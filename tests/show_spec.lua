@@ -354,6 +354,45 @@ describe("gpu.show", function()
         command.remove(folder)
     end)
 
+    it("shows the pictures that the command is given, with a line about each", function()
+        local folder = command.folder()
+        local function file(name) return folder .. "/" .. name end
+        local function look(names, how)
+            local words = {}
+            for i, name in ipairs(names) do words[i] = file(name) end
+            return command.run(words, {env = {GPUWB_SHOW = how, DISPLAY = false, WAYLAND_DISPLAY = false}})
+        end
+        local img = gpu.image("yuv420p", 8, 6, {matrix = "bt709", range = "limited"})
+        for _, plane in ipairs(img.planes) do plane:fill(128) end
+        gpu.save({img, img}, file "clip.y4m", {rate = "30000/1001"})
+        img:convert("rgb24"):save(file "card.png")
+        gpu.mat(3, 2, "f32", {fill = 0.5}):save(file "list.npy")
+        command.write(file "code.lua", "x = = 1")
+        command.write(file "cut.png", "\137PNG\r\n\26\n\0")
+        command.write(file "bytes.bin", "\0\1\2\3")
+        local drawn = look({"card.png"}, "blocks").out
+        assert.equal(file "card.png: png 8x6 rgb24 8 bits", drawn:match("^[^\n]*"))
+        assert.truthy(drawn:find("\27[38;2;130;130;130m", 1, true), drawn)
+        local lines = look({"list.npy", "clip.y4m"}, "blocks").out
+        assert.equal(file "list.npy: npy 3x2 f32 32 bits\n" .. file "clip.y4m: y4m 8x6 yuv420p 8 bits limited 2 frames 29.97 frames a second\n",
+            lines:match("^[^\n]*\n[^\n]*\n"))
+        assert.truthy(lines:find "\27%[38;2")
+        assert.same({file "card.png: png 8x6 rgb24 8 bits", ""}, {look({"card.png"}, false).out:match("^[^\n]*"), look({"card.png"}, false).err})
+        for name, text in pairs {["code.lua"] = "code.lua:1: unexpected symbol near '='\n", ["cut.png"] = "cut.png: truncated PNG",
+                                 ["bytes.bin"] = "bytes.bin: no picture that is known here"} do
+            local result = look({name}, "none")
+            assert.equal(1, result.status)
+            assert.truthy(result.err:find("gpuwb: " .. folder .. "/" .. text, 1, true), result.err)
+            assert.truthy(not result.err:find "traceback")
+        end
+        if command.find "ffmpeg" then
+            command.shell("ffmpeg -v error -f lavfi -i testsrc=size=16x12:rate=25:duration=1 -pix_fmt yuv420p " .. command.quote(file "film.mp4"))
+            local film = look({"film.mp4"}, "blocks")
+            assert.truthy(film.out:find("film.mp4: h264 16x12 yuv420p .*25 frames 25 frames a second 1.0 s\n.*\27%[38;2"), film.out .. film.err)
+        end
+        command.remove(folder)
+    end)
+
     it("says what it does not take", function()
         local m = gpu.mat(2, 2, "u8", {fill = 0})
         raises("BAD_ARGUMENT", {"gpu.show", "nil"}, gpu.show)
@@ -366,6 +405,7 @@ describe("gpu.show", function()
         raises("BAD_ARGUMENT", "labels", gpu.show, {m, m}, {labels = "x", how = "none"})
         raises("BAD_ARGUMENT", "labels[1]", gpu.show, {m, m}, {labels = {5}, how = "none"})
         raises("BAD_ARGUMENT", "title", gpu.show, m, {title = 5})
+        raises("BAD_ARGUMENT", {"is a file's name", 'save(obj, "out.jpeg")', '{title = "out.jpeg"}'}, m.show, m, "out.jpeg")
         raises("BAD_ARGUMENT", "call it as a method", gpu.show(m, {how = "none"}).close, 5)
         raises("NO_FILE", "/no/such", gpu.show, m, {path = "/no/such/x.png"})
     end)
@@ -426,6 +466,29 @@ describe("the window", function()
         assert.equal(0, gpu.diff(shot():roi(-x, -y, 200, 150), b).count)
         key("a")
         assert.equal(0, gpu.diff(shot(), whole).count)
+    end)
+
+    it("stands on a real screen with all that it holds", function()
+        if not (command.find "Xvfb" and command.find "ffmpeg" and window.available()) then return pending "needs SDL2, Xvfb and ffmpeg" end
+        local folder = command.folder()
+        command.write(folder .. "/script.lua", [[
+            local m = gpu.load(arg[1])
+            local v = gpu.show({m, m}, {labels = {"left", "right"}})
+            for _ = 1, 20 do assert(v:is_open()) require("gpuwb.posix").sleep(0.02) end
+            os.execute("ffmpeg -v error -f x11grab -draw_mouse 0 -video_size 800x600 -i $DISPLAY -frames:v 1 -pix_fmt rgb24 " .. arg[2])]])
+        rgb(300, 200, gradient):save(folder .. "/picture.png")
+        local result = command.shell(("cd %s; Xvfb -displayfd 3 -screen 0 800x600x24 3>number 2>/dev/null & server=$!; "
+            .. "for i in 1 2 3 4 5 6 7 8 9 10; do [ -s %s/number ] && break; sleep 0.2; done; "
+            .. "DISPLAY=:$(cat %s/number) SDL_VIDEODRIVER=x11 GPUWB_SHOW=window %s %s/script.lua %s/picture.png %s/screen.png; kill $server")
+            :format(folder, folder, folder, command.gpuwb, folder, folder, folder))
+        local file = io.open(folder .. "/screen.png")
+        if not file then return pending("no screenshot: " .. result.err) end
+        file:close()
+        local m = gpu.load(folder .. "/picture.png").planes[1]
+        local whole = display.compose({m, m}, {"left", "right"})
+        local x, y = math.floor((800 - whole.width) / 2), math.floor((600 - whole.height) / 2)
+        assert.equal(0, gpu.diff(gpu.load(folder .. "/screen.png").planes[1]:roi(x, y, whole.width, whole.height), whole).count)
+        command.remove(folder)
     end)
 
     it("zooms, pans, picks a channel, stretches", function()

@@ -315,8 +315,17 @@ helper.each_device(function(name)
                 names[e.name] = e.args
             end
             assert.same({"rgb24", "yuv420p", 9216, 4608}, {names.convert.from, names.convert.to, names.convert.bytes_read, names.convert.bytes_written})
-            assert.same({32, 24, 1}, {names.pipe.width, names.pipe.height, names.pipe.pictures})
+            assert.same({32, 24, 1, 9216, 2304}, {names.pipe.width, names.pipe.height, names.pipe.pictures, names.pipe.bytes_read, names.pipe.bytes_written})
             assert.equal(15000, names.reduce.bytes_read)
+            local several = gpu.pipe():resize(9, 7, "lanczos3"):to("nchw", "f32")       -- with an intermediate result
+            gpu.trace(path, function() several:batch {img, img} end)
+            local plan, read, written = several:plan(img), 0, 0
+            for _, e in ipairs(events().kernel) do
+                assert.same({"pipe", 2}, {e.name, e.args.pictures})
+                read, written = read + e.args.bytes_read, written + e.args.bytes_written
+            end
+            assert.truthy(plan.launches > 1)
+            assert.same({2 * plan.bytes_read, 2 * plan.bytes_written}, {read, written})
         end)
 
         it("has the arguments of a script's kernel", function()

@@ -30,8 +30,9 @@ terminal, else the script is read from standard input.
   --version        print versions
   --help, -h       print this
 
+A picture, an array or a video in the place of the script is shown, with a line about what it holds.
 In -e and at the prompt the names of `gpu` work without it, as in gpuwb -e 'load("a.png"):resize(640, 480):save("b.jpg")'.
-?NAME at the prompt, or gpuwb -e 'print(help("NAME"))', tells of a name.
+?NAME at the prompt, or gpuwb -e 'help("NAME")', tells of a name.
 
 Environment: LUA_INIT (code or @file, run first), GPUWB_DEVICE (as --device), GPUWB_SHOW (how gpu.show shows: kitty, iterm2,
 sixel, blocks, window, file, none), GPUWB_LOG=debug (each launch and copy on stderr), GPUWB_ROOT (a checkout to read gpuwb's
@@ -71,6 +72,11 @@ end
 
 function command.doctor()
     require("gpuwb.doctor").run()
+end
+
+-- What could not be read as a script, and what came after it.
+function command.look(...)
+    require("gpuwb.look").run(...)
 end
 
 -- "a,b" as "a", "b"; nothing for nil.

@@ -4,6 +4,7 @@ local ffi = require "ffi"
 local core = require "gpuwb.core"
 local help = require "gpuwb.help"
 local posix = require "gpuwb.posix"
+local types = require "gpuwb.types"
 local repr = require "gpuwb.repr"
 
 local complete = {}
@@ -17,7 +18,8 @@ local IMAGES = {image = true, mat = true, pipe = true}
 local function kind_of(v)
     local meta = getmetatable(v)
     local name = type(meta) == "table" and rawget(meta, "__name")
-    return name == "pipeline" and "pipe" or name == "pixel format" and "format" or name == "progress bar" and "progress" or name
+    return name == "pipeline" and "pipe" or name == "pixel format" and "format" or name == "progress bar" and "progress" or name == "video writer" and "video"
+        or name
 end
 
 -- A field without calling anything: raw, or along __index tables; methods of gpuwb's own objects.
@@ -178,32 +180,110 @@ local function tag_names(tag)
     return list
 end
 
--- What fits between quotes: `before` is what stands before them, `word` what is inside so far, `call` the name of what is called with it.
-local function in_string(before, word, call)
+-- The texts of the calls of that name, a line each.
+local function texts(call)
+    local list = {}
+    for _, entry in ipairs((help.entries())) do
+        for _, name in ipairs(entry.names) do
+            if name:match("[.:](.*)$") == call then
+                list[#list + 1] = table.concat(entry.text, " ")
+            end
+        end
+    end
+    return list
+end
+
+local function add_quoted(list, text)
+    for word in text:gmatch('"([^"]*)"') do
+        list[word] = true
+    end
+end
+
+-- What the texts of `call` name in quotes: for the option `key` as its values, else in the arguments or for the one called `name`. Of stages the choices.
+local function choices(call, key, name)
+    local list = {}
+    for _, p in ipairs(complete.stage(call) or {}) do
+        for choice in (p.kind:find("|", 1, true) and (key == nil or key == p.name) and p.kind or ""):gmatch("[^|]+") do
+            list[choice] = true
+        end
+    end
+    for _, text in ipairs(texts(call)) do
+        for arguments in (key and "" or text):gmatch("%f[%w]" .. call .. "%s*(%b())") do
+            add_quoted(list, arguments)
+        end
+        local word = key or name
+        if word and next(list) == nil then
+            add_quoted(list, text:match("[{ ]" .. word .. '=("[^ ,}]*)') or text:match("[. ]" .. word .. '%f[ ,:][^.]-: ?(".-)%.') or "")
+        end
+    end
+    return list
+end
+
+-- The name of the argument at that position of a call, where the texts name it.
+local function argument(call, position)
+    for _, text in ipairs(texts(call)) do
+        local at = 0
+        for name in (text:match("%f[%w]" .. call .. "%s*(%b())") or ""):gsub("%b{}", "opts"):gmatch("[^,]+") do
+            at = at + 1
+            if at == position then
+                return name:match("[%a_][%w_]*")
+            end
+        end
+    end
+end
+
+-- What an argument or an option of that name can be, where the name tells; else nothing.
+local function known_values(name)
+    local list = {}
+    for _, tag in ipairs(require("gpuwb.format").tags) do
+        if tag == name then
+            return tag_names(tag)
+        end
+    end
+    if name == "type" then
+        for _, element in ipairs(types.names) do
+            for channels = 1, 4 do
+                list[types.text(types.code[element], channels)] = true
+            end
+        end
+    elseif name == "device" then
+        for _, one in ipairs(require("gpuwb").devices()) do
+            list[one.name] = true
+        end
+    elseif name == "format" then
+        local names, aliases = require("gpuwb").formats()
+        for _, one in ipairs(names) do
+            list[one] = true
+        end
+        for _, alias in ipairs(aliases) do
+            list[alias[1]] = true
+        end
+    end
+    return list
+end
+
+local function fits(list, word)
+    for candidate in pairs(list) do
+        if candidate:sub(1, #word) == word then
+            return true
+        end
+    end
+end
+
+-- What fits between quotes: `before` is what stands before them, `word` what is inside so far, `call` the name of what is called with it, `position` which
+-- argument it is. Names of files where nothing else is known.
+local function in_string(before, word, call, position)
     if before:find("require%s*%(?%s*$") then
         return modules()
     end
     local key = before:match("([%w_]+)%s*=%s*$")
-    if key then
-        for _, tag in ipairs(require("gpuwb.format").tags) do
-            if tag == key then
-                return tag_names(tag)
-            end
+    local name = call and argument(call, position)
+    for _, list in ipairs {known_values(key or name), call and choices(call, key, name) or {}} do
+        if fits(list, word) then
+            return list
         end
     end
-    local list = {}
-    local names, aliases = require("gpuwb").formats()
-    for _, name in ipairs(word ~= "" and names or {}) do
-        list[name] = true
-    end
-    for _, alias in ipairs(word ~= "" and aliases or {}) do
-        list[alias[1]] = true
-    end
-    for _, p in ipairs(call and complete.stage(call) or {}) do
-        for choice in (p.kind:find("|", 1, true) and p.kind or ""):gmatch("[^|]+") do
-            list[choice] = true
-        end
-    end
+    local list = word ~= "" and known_values "format" or {}
     add_files(list, word)
     return list
 end
@@ -220,19 +300,14 @@ end
 -- Option keys of the calls of that name.
 local function option_keys(call)
     local list = {}
-    for _, entry in ipairs((help.entries())) do
-        for _, name in ipairs(entry.names) do
-            if name:match("[.:](.*)$") == call then
-                local text = table.concat(entry.text, " ")
-                local options = text:match(call .. "%s*(%b())") or text:match(call .. "%s*(%b{})") or ""
-                for key in options:gmatch("[{,]%s*([%a_][%w_]*)=") do
-                    list[key .. " = "] = true
-                end
-                for _, p in ipairs(entry.stage and entry.stage.params or {}) do
-                    list[p.name .. " = "] = true
-                end
-            end
+    for _, text in ipairs(texts(call)) do
+        local options = text:match(call .. "%s*(%b())") or text:match(call .. "%s*(%b{})") or ""
+        for key in options:gmatch("[{,]%s*([%a_][%w_]*)=") do
+            list[key .. " = "] = true
         end
+    end
+    for _, p in ipairs(complete.stage(call) or {}) do
+        list[p.name .. " = "] = true
     end
     return list
 end
@@ -267,8 +342,14 @@ function complete.candidates(line)
     line = line:gsub("^%s*%?+%s*", "")
     local quote, from, open = scan(line)
     if quote then
-        local word, inner = line:sub(from), open[#open]
-        return in_string(line:sub(1, from - 2), word, inner and line:sub(1, inner[2] - 1):match("([%w_]+)%s*$")), word
+        local before, inner = line:sub(1, from - 2), open[#open]
+        local call, position = before:match("([%w_]+)%s*$"), 1
+        if not call and inner then      -- in the brackets of a call, or in a table that is its last argument
+            local outer = inner[1] == "{" and open[#open - 1] or inner
+            call = before:sub(1, outer[2] - 1):match("([%w_]+)%s*$") or before:sub(1, inner[2] - 1):match("([%w_]+)%s*$")
+            position = 1 + select(2, before:sub(inner[2] + 1):gsub("%b()", ""):gsub("%b{}", ""):gsub(",", ""))
+        end
+        return in_string(before, line:sub(from), call, position), line:sub(from)
     end
     local word = line:match("[%a_][%w_]*$") or ""
     local before = line:sub(1, #line - #word)

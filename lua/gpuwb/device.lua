@@ -61,19 +61,23 @@ end
 local function restore(position, ok, ...)
     C.gwb_device_use(position)
     if not ok then
+        if type((...)) == "string" and (...):find("attempt to yield across C-call boundary", 1, true) then
+            check.fail("UNSUPPORTED", "gpu.on", "a coroutine cannot yield in fn, whose device is everybody's meanwhile: yield behind gpu.on, or name the "
+                .. "device in what fn does (device=)")
+        end
         error(..., 0)
     end
     return ...
 end
 
 --- gpu.on("cuda:1", fn, ...) -> what fn returns. Runs fn with that device current; the one before is restored, also on an error.
--- A coroutine that yields in fn leaves that device current until fn goes on and ends.
+-- Errors: those of fn, NO_DEVICE; UNSUPPORTED where a coroutine yields in fn.
 function device.on(name, fn, ...)
     local wanted = device.position("gpu.on", check.string("gpu.on", "device", name))
     check.callable("gpu.on", "fn", fn)
     local before = device.position("gpu.on")
     check.status(C.gwb_device_use(wanted), "gpu.on")
-    return restore(before, pcall(fn, ...))
+    return restore(before, pcall(core.whole, fn, ...))
 end
 
 --- gpu.memory([device]) -> {used=, cached=, peak=, limit=, free=, total=} in bytes; limit is 0 where none is set.

@@ -155,12 +155,12 @@ end
 -- Pictures side by side on dark gray, a label above each ("" or nil: none); u8x3 of the host.
 function display.compose(list, labels)
     local GAP, any = 8, false
-    local width, height = GAP, 0
+    local width, height, across = GAP, 0, 0
     for i, m in ipairs(list) do
         any = any or (labels[i] or "") ~= ""
-        height = math.max(height, m.height)
+        height, across = math.max(height, m.height), across + m.width
     end
-    local scale = height >= 600 and 2 or 1
+    local scale = math.max(1, math.min(8, floor(math.max(height / 300, across / 750))))    -- large pictures are looked at from afar
     local top = any and letters.height * scale + GAP or 0
     local places = {}
     for i, m in ipairs(list) do

@@ -8,7 +8,8 @@ local posix = require "gpuwb.posix"
 local help = {public = {}}
 
 -- What stands before a method's name in the texts.
-local kinds = {m = "mat", i = "image", s = "stream", e = "event", p = "pipe", k = "kernel", f = "format", bar = "progress", v = "view", graph = "graph"}
+local kinds = {m = "mat", i = "image", s = "stream", e = "event", p = "pipe", k = "kernel", f = "format", bar = "progress", v = "view", graph = "graph",
+               w = "writer", out = "video"}
 
 -- The modules that a script requires, by the name that the texts give them.
 local modules = {py = "python"}
@@ -23,6 +24,7 @@ function help.methods()
         mat = require("gpuwb.mat").methods, image = require("gpuwb.image").methods, stream = stream.methods, event = stream.event_methods,
         pipe = require("gpuwb.pipe").methods, kernel = require("gpuwb.kernel").methods, format = require("gpuwb.format").methods,
         progress = require("gpuwb.batch").methods, view = require("gpuwb.show").methods, graph = require("gpuwb.graph").__index,
+        writer = require("gpuwb.many").writer, video = require("gpuwb.video").writer,
     }
 end
 
@@ -351,6 +353,16 @@ function help.public.help(what)
     end
     return setmetatable({text = table.concat(texts, "\n\n")}, help_meta)
 end
+
+-- The short name at the prompt and in -e: help(what) prints the text, help alone is the list of names.
+help.printed = setmetatable({}, {
+    __call = function(_, what)
+        print(help.public.help(what))
+    end,
+    __tostring = function()
+        return help.public.help().text
+    end,
+})
 
 -- The function of a name in any spelling that gpu.help takes, or nil.
 function help.find_function(name)

@@ -342,6 +342,9 @@ local launch_options = {"grid", "block", "shared", "stream", "args", "over", "re
 
 local function launch(f, opts)
     local op = f.op
+    if type(opts) ~= "table" then
+        check.fail("BAD_ARGUMENT", op, "wanted a table, as in k.%s{over = m, args = {m, …}}, got %s", f.name, check.show(opts))
+    end
     opts = check.options(op, opts, launch_options)
     local handle = f.owner.handle
     if handle == nil then
@@ -357,6 +360,8 @@ local function launch(f, opts)
             check.fail("BAD_ARGUMENT", op, "over and grid exclude each other; give one of them")
         end
         set_over(op, call, opts.over, opts.block)
+    elseif opts.grid == nil then
+        check.fail("BAD_ARGUMENT", op, "neither over nor grid is given: over = m runs a thread for each pixel of m, grid and block say how many run")
     else
         triple(op, "grid", opts.grid, call.grid)
         triple(op, "block", opts.block, call.block)
@@ -388,6 +393,9 @@ local kernel_meta = {
             return methods[key]
         end
         return check.fail("BAD_ARGUMENT", "kernel", "the kernel has no function %s; it has: %s", check.show(key), table.concat(k:functions(), ", "))
+    end,
+    __call = function(k)
+        check.fail("BAD_ARGUMENT", "kernel", "a kernel is called by a function's name, as in k.%s{over = m, args = {m, …}}", k:functions()[1])
     end,
     __newindex = function(_, key)
         check.fail("READ_ONLY", "kernel", "a kernel's %s cannot be assigned", check.show(key))

@@ -170,6 +170,7 @@ end
 
 local writer = {}
 local writer_meta = {__index = writer, __name = "writer"}
+many.writer = writer
 
 local function check_writer(op, w)
     if type(w) ~= "table" or getmetatable(w) ~= writer_meta then
@@ -194,7 +195,7 @@ function public.writer(opts)
 end
 
 --- w:save(obj, path [, {…as gpu.save…}]) -> obj. Waits for the pixels and for a free place, not for the file. What cannot be written at all (a wrong
--- option, a format that holds no such pixels) is told at once or by w:failed(), as is a full disk.
+-- option, a format that holds no such pixels) is told at once or by w:failed(), as is a full disk. Errors: BAD_ARGUMENT, UNSUPPORTED, CLOSED, OUT_OF_MEMORY.
 function writer:save(obj, path, opts)
     local op = "writer:save"
     check_writer(op, self)
@@ -211,7 +212,7 @@ function writer:save(obj, path, opts)
     return obj
 end
 
---- w:failed() -> list of {path=, error=}: what failed since the last call. Does not wait.
+--- w:failed() -> list of {path=, error=}: what failed since the last call. Does not wait. Errors: CLOSED.
 function writer:failed()
     local op, list = "writer:save", {}
     check_writer("writer:failed", self)
@@ -226,7 +227,7 @@ function writer:failed()
     end
 end
 
---- w:wait() -> list of what failed, as w:failed(). Waits until all is written or has failed; the writer goes on.
+--- w:wait() -> list of what failed, as w:failed(). Waits until all is written or has failed; the writer goes on. Errors: CLOSED.
 function writer:wait()
     check_writer("writer:wait", self)
     C.gwb_writer_wait(self.handle)

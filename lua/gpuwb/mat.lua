@@ -456,7 +456,7 @@ function mat.merge(list, opts)
     return m
 end
 
---- m:wait(): waits for the work that writes m. m:is_pending() -> true while work uses m's memory.
+--- m:wait() -> m. Waits for the work that writes m. m:is_pending() -> true while work uses m's memory.
 function methods:wait()
     live("mat:wait", self)
     check.status(C.gwb_mat_wait(self, 0), "mat:wait")

@@ -36,6 +36,7 @@ end}
 --- gpu.time(fn [, {n=, stream=}]) -> {device=, wall=, n=}, each {min=, median=, max=} in milliseconds; prints itself. Runs fn once to warm up, then n times
 -- (default: for 0.2 s, 5 to 1000 times), waiting for the device after each. device: between events before and behind fn's work on the stream
 -- (default: the current device's default stream), wall: of the clock, with the wait. Work that fn puts on other streams counts in wall alone.
+-- Errors: BAD_ARGUMENT, those of fn and of its work.
 -- @example
 -- local m = gpu.mat(640, 480, "f32", {fill = 1})
 -- local t = gpu.time(function() m:fill(2) end, {n = 10})
@@ -144,7 +145,8 @@ end}
 -- and how much; prints itself. max, mean: of the magnitudes of the differences over all samples; psnr: decibels, math.huge where they are equal, of
 -- peak (default: the type's or depth's largest value; 1 for floats); count: samples that differ; first: nil where none does, x and y in pixels of its
 -- plane, c from 0, plane from 1, in the order of rows. NaN equals NaN; NaN against a number differs: such samples are counted
--- in count, NaN in nan too and not in max and mean. Waits. Images must have one format; tags are not compared. Errors: SHAPE.
+-- in count, NaN in nan too and not in max and mean. Waits. Images must have one format; tags are not compared. Errors: SHAPE, BAD_ARGUMENT,
+-- CLOSED, those of the work.
 -- @example
 -- local a = gpu.mat(4, 3, "u8", {fill = 10})
 -- local b = a:clone()

@@ -413,7 +413,7 @@ end
 local filters = {nearest = 1, linear = 2, cubic = 4, super = 8, lanczos = 16}
 
 --- npp.resize(m, width, height [, {filter="linear", out=, stream=}]) -> mat of that size. filter: "nearest", "linear", "cubic", "super" (the mean of an
--- area, to smaller sizes only) or "lanczos". u8, u16, i16, f16 and f32 of 1, 3 or 4 channels.
+-- area, to smaller sizes only) or "lanczos". u8, u16, i16, f16 and f32 of 1, 3 or 4 channels. Errors as npp.convert.
 function npp.resize(m, width, height, opts)
     local op = "npp.resize"
     supported(op, "the mat", m, {"u8", "u16", "i16", "f16", "f32"})
@@ -435,7 +435,7 @@ local REPLICATE = 2
 local masks = {[3] = 200, [5] = 201, [7] = 400, [9] = 500, [11] = 600, [13] = 700, [15] = 800}
 
 --- npp.gauss(m, size [, {out=, stream=}]) -> mat, smoothed by NPP's fixed Gaussian of size x size pixels (3, 5, 7, 9, 11, 13, 15); pixels beyond the edge
--- are those at the edge. u8, u16, i16 and f32 of 1, 3 or 4 channels.
+-- are those at the edge. u8, u16, i16 and f32 of 1, 3 or 4 channels. Errors as npp.convert.
 function npp.gauss(m, size, opts)
     local op = "npp.gauss"
     supported(op, "the mat", m, {"u8", "u16", "i16", "f32"})
@@ -452,7 +452,7 @@ function npp.gauss(m, size, opts)
 end
 
 --- npp.box(m, width, height [, {out=, stream=}]) -> mat, each pixel the mean of width x height pixels around it (odd sizes have it in the middle); pixels
--- beyond the edge are those at the edge. u8, u16, i16 and f32 of 1, 3 or 4 channels.
+-- beyond the edge are those at the edge. u8, u16, i16 and f32 of 1, 3 or 4 channels. Errors as npp.convert.
 function npp.box(m, width, height, opts)
     local op = "npp.box"
     supported(op, "the mat", m, {"u8", "u16", "i16", "f32"})
@@ -535,7 +535,7 @@ end
 
 --- npp.add(a, b [, {shift=0, out=, stream=}]), npp.sub(a, b, …), npp.mul(a, b, …), npp.div(a, b, …) -> a mat: of mats that are alike, or of a mat and a
 -- number or a list of numbers, one a channel. Whole numbers are divided by 2^shift, rounded and saturate. u8, u16, i16 and f32 (mats: f16 too) of 1, 3 or
--- 4 channels.
+-- 4 channels. Errors as npp.convert.
 function npp.add(a, b, opts)
     return arithmetic("npp.add", "Add", a, b, opts)
 end
@@ -552,12 +552,12 @@ function npp.div(a, b, opts)
     return arithmetic("npp.div", "Div", a, b, opts)
 end
 
---- npp.absdiff(a, b [, {out=, stream=}]) -> |a - b| of mats that are alike: u8 of 1, 3 or 4 channels; u16, f16 and f32 of one.
+--- npp.absdiff(a, b [, {out=, stream=}]) -> |a - b| of mats that are alike: u8 of 1, 3 or 4 channels; u16, f16 and f32 of one. Errors as npp.convert.
 function npp.absdiff(a, b, opts)
     return arithmetic("npp.absdiff", "AbsDiff", a, b, opts)
 end
 
---- npp.float(m [, {out=, stream=}]) -> an f32 mat with the numbers of a u8, u16 or i16 one.
+--- npp.float(m [, {out=, stream=}]) -> an f32 mat with the numbers of a u8, u16 or i16 one. Errors as npp.convert.
 function npp.float(m, opts)
     local op = "npp.float"
     supported(op, "the mat", m, {"u8", "u16", "i16"})
@@ -572,6 +572,7 @@ function npp.float(m, opts)
 end
 
 --- npp.split(m [, {out=, stream=}]) -> list of mats, one a channel, from one of 3 or 4: u8, u16, i16, f32. out: such a list, whose mats have one step.
+-- Errors as npp.convert.
 function npp.split(m, opts)
     local op = "npp.split"
     supported(op, "the mat", m, {"u8", "u16", "i16", "f32"})

@@ -124,7 +124,8 @@ function put.int(op, p, v, step, at)
 end
 
 function put.size(op, p, v, step, at)
-    put_int(at, step, check.integer(op, p.name, v, p.default == "0" and 0 or 1, max_size))
+    local auto = p.default == "auto" and v == "auto"
+    put_int(at, step, auto and 0 or check.integer(op, p.name, v, p.default == "0" and 0 or 1, max_size))
 end
 
 function put.choice(op, p, v, step, at)

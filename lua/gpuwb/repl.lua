@@ -4,7 +4,7 @@
 local repr = require "gpuwb.repr"
 
 local loadstring, pcall, rawget, select, rawset, tostring, type = loadstring, pcall, rawget, select, rawset, tostring, type
-local globals, stdout, jit_off = _G, io.stdout, jit.off
+local globals, stdout = _G, io.stdout
 
 local function compile(text)
     return loadstring(text, "=stdin")
@@ -124,7 +124,6 @@ return function(line)
                 if marks then outcome = print_answer(marks, name) end
                 if chunk then
                     is_expression, quiet = outcome, text:find ";%s*$"
-                    jit_off(chunk) -- Ctrl-C stops a loop that was typed; functions are compiled as ever
                     return chunk
                 end
                 stdout:flush()

@@ -6,6 +6,7 @@ local files = require "gpuwb.files"
 local image = require "gpuwb.image"
 local mat = require "gpuwb.mat"
 local terminal = require "gpuwb.terminal"
+local C = require("gpuwb.cdef").C
 
 local show = {public = {}}
 local WAYS = {"kitty", "iterm2", "sixel", "blocks", "window", "file", "none"}
@@ -30,6 +31,11 @@ local function choose(op, wanted)
         return "window"
     end
     return ability or "file"
+end
+
+-- The way that gpu.show takes by itself.
+function show.way()
+    return choose("gpu.show")
 end
 
 -- ---- on the terminal
@@ -114,16 +120,21 @@ function show.any_window()
     return window and window.any() or false
 end
 
-local function open_window(op, title)
-    local window = require "gpuwb.window"
-    if not kept then
-        return window.open(op, title)
+-- The pictures in the window that is given, in one that was kept, or in a new one.
+local function in_window(op, own, title, pictures, labels)
+    if kept and not (own and own.handle) then
+        taken = taken + 1
+        own = kept[taken]
     end
-    taken = taken + 1
-    if not kept[taken] or not kept[taken].handle then
-        kept[taken] = window.open(op, title)
+    if own and own.handle then
+        own:set(pictures, labels, title)
+        return own
     end
-    return kept[taken]
+    own = require("gpuwb.window").open(op, title or labels[1] or "gpuwb", pictures, labels)
+    if kept then
+        kept[taken] = own
+    end
+    return own
 end
 
 -- ---- the view's methods
@@ -169,8 +180,7 @@ local function present(op, pictures, labels, notes, opts, view)
     local text = #notes > 0 and table.concat(notes, "; ") or nil
     v.note = text
     if how == "window" then
-        v.window = v.window and v.window.handle and v.window or open_window(op, opts.title or labels[1] or "gpuwb")
-        v.window:set(pictures, labels, opts.title)
+        v.window = in_window(op, v.window, opts.title, pictures, labels)
         return opts.wait and v:wait() or v
     end
     local m = #pictures == 1 and (labels[1] or "") == "" and pictures[1].rgb or nil
@@ -203,6 +213,10 @@ end
 
 local function show_any(op, obj, opts, view)
     if type(opts) == "string" then
+        if C.gwb_file_kind(opts:match("%.([^./]*)$") or "") ~= nil then
+            check.fail("BAD_ARGUMENT", op, "a text alone is the title, and %s is a file's name: to write it, save(obj, %s); for a title, {title = %s}",
+                check.show(opts), check.show(opts), check.show(opts))
+        end
         opts = {title = opts}
     end
     opts = check.options(op, opts, {"title", "how", "range", "wait", "labels", "path"})
@@ -249,11 +263,12 @@ end
 --- gpu.show(obj | {obj, …} [, title | {title=, labels=, range=, how=, path=, wait=}]) -> view. Shows a mat or an image, or several side by side with labels:
 -- by kitty's graphics, iTerm2's or sixel where the terminal says within 0.1 s that it draws them (under tmux only what tmux draws), else in a window where
 -- there is a display and SDL2, else in half blocks of 24-bit colour, else in a PNG file whose path is printed. how, or GPUWB_SHOW in the
--- environment: "kitty", "iterm2", "sixel", "blocks", "window", "file", "none". path: the file to write. YUV is converted; what is not known of it is
--- taken to be limited range and bt601, bt709 above 576 rows, and said. Other types than u8 are shown from their least to their largest number (floats
--- within 0..1 as such) or range={black, white}, and it is said. NaN is magenta, transparency gray. labels: a text above each. A window has zoom (wheel,
--- + -), pan (drag, arrows), values under the pointer, 1 to 3 for a channel and 0 for all, r stretches the range, Tab flickers between pictures (a: all), f
--- fits; it closes with q or v:close(); wait=true waits for that. v:show(obj) puts another picture in its place.
+-- environment: "kitty", "iterm2", "sixel", "blocks", "window", "file", "none". path: the file to write; a text in the place of the options is the title.
+-- YUV is converted; what is not known of it is taken to be limited range and bt601, bt709 above 576 rows, and said. Other types than u8 are shown from
+-- their least to their largest number (floats within 0..1 as such) or range={black, white}, and it is said. NaN is magenta, transparency gray. labels: a
+-- text above each. A window has zoom (wheel, + -), pan (drag, arrows), values under the pointer, 1 to 3 for a channel and 0 for all, r stretches the
+-- range, Tab flickers between pictures (a: all), f fits; it closes with q or v:close(); wait=true waits for that. v:show(obj) puts another picture in its
+-- place. Errors: BAD_ARGUMENT, CLOSED, UNSUPPORTED for a window that cannot be had, IO and NO_FILE for a file.
 -- @example
 -- local v = gpu.show(gpu.mat(8, 8, "f32", {fill = 0.5}), {how = "none"})
 -- print(v.how, v.note)                             --> none  f32, 0 is black and 1 is white

@@ -253,8 +253,9 @@ local tag_options = {matrix = "-colorspace", range = "-color_range", siting = "-
                      primaries = "-color_primaries"}
 local several = {m3u8 = true, mpd = true, ism = true}      -- what writes more files than one
 
-local Writer = {__name = "video writer"}
-Writer.__index = Writer
+local methods = {}
+local Writer = {__index = methods, __name = "video writer"}
+video.writer = methods
 
 local function live(op, w)
     if getmetatable(w) ~= Writer then
@@ -286,7 +287,7 @@ local function parse_word(op, name, v)
 end
 
 --- gpu.video_writer(path [, {fps=25, codec=, format=, container=, options=, matrix=, range=, siting=, transfer=, primaries=, sync=}]) -> writer.
--- w:write(img) encodes images of one size through ffmpeg, w:close() finishes the file: it is written beside the target and renamed then, so a writer
+-- out:write(img) encodes images of one size through ffmpeg, out:close() finishes the file: it is written beside the target and renamed then, so a writer
 -- that is dropped or fails leaves nothing. codec and container: ffmpeg's names (default: by the extension); options: more of ffmpeg's, {crf = 18}.
 -- format: the pixel format of the file (default: the first image's, and yuv420p for RGB); images of another format are converted on their device,
 -- RGB with the matrix and range given here; ffmpeg itself converts nothing. Errors: BAD_ARGUMENT, UNSUPPORTED without ffmpeg, IO.
@@ -407,9 +408,10 @@ local function in_file_order(op, w, img, stream)
     return same, f
 end
 
---- w:write(img [, {stream=}]) -> w. Adds an image as a frame; all have the size of the first. Waits for its pixels, and while the encoder is behind by
--- four frames. An error of ffmpeg (a full disk, a size that the codec does not take) ends the writer; it may come some frames late.
-function Writer:write(img, opts)
+--- out:write(img [, {stream=}]) -> out. Adds an image as a frame; all have the size of the first. Waits for its pixels, and while the encoder is behind by
+-- four frames. An error of ffmpeg (a full disk, a size that the codec does not take) ends the writer; it may come some frames late. Errors: IO,
+-- SHAPE for another size, BAD_ARGUMENT, CLOSED.
+function methods:write(img, opts)
     local op = "video_writer:write"
     live(op, self)
     image.check(op, "the frame", img)
@@ -437,8 +439,9 @@ function Writer:write(img, opts)
     return self
 end
 
---- w:close(): waits until all frames are encoded, and puts the file in its place. Twice is harmless. Errors: IO with what ffmpeg says.
-function Writer:close()
+--- out:close(): waits until all frames are encoded, and puts the file in its place. Twice is harmless. Errors: IO with what ffmpeg says,
+-- BAD_ARGUMENT where no frame was written.
+function methods:close()
     local op = "video_writer:close"
     if getmetatable(self) ~= Writer then
         live(op, self)

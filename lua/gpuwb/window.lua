@@ -53,8 +53,6 @@ local function load()
         void gwb_sdl_present(void *renderer) __asm__("SDL_RenderPresent");
         int gwb_sdl_read(void *renderer, const void *rect, uint32_t format, void *pixels, int step) __asm__("SDL_RenderReadPixels");
         int gwb_sdl_output_size(void *renderer, int *w, int *h) __asm__("SDL_GetRendererOutputSize");
-        void gwb_sdl_window_size(void *window, int *w, int *h) __asm__("SDL_GetWindowSize");
-        void gwb_sdl_resize(void *window, int w, int h) __asm__("SDL_SetWindowSize");
         void gwb_sdl_title(void *window, const char *title) __asm__("SDL_SetWindowTitle");
         uint32_t gwb_sdl_id(void *window) __asm__("SDL_GetWindowID");
         int gwb_sdl_bounds(int display, struct gwb_sdl_rect *bounds) __asm__("SDL_GetDisplayUsableBounds");
@@ -99,12 +97,31 @@ local function size_of(w)
     return max(size[0], 1), max(size[1], 1)
 end
 
-function window.open(op, title)
+-- The pictures, {rgb=, source=} each, side by side; or the only one.
+local function whole_of(pictures, labels)
+    if #pictures == 1 and (labels[1] or "") == "" then
+        return pictures[1].rgb
+    end
+    local list = {}
+    for i, p in ipairs(pictures) do
+        list[i] = p.rgb
+    end
+    return display.compose(list, labels)
+end
+
+-- A new window as large as its pictures, within the screen. It stays of that size.
+function window.open(op, title, pictures, labels)
     local sdl = load()
     if not sdl then
         check.fail("UNSUPPORTED", op, "%s; how=\"file\" or GPUWB_SHOW=file writes a PNG instead", why_not)
     end
-    local handle = sdl.gwb_sdl_window(title, CENTERED, CENTERED, 640, 480, RESIZABLE)
+    local whole, bounds = whole_of(pictures, labels), ffi.new("struct gwb_sdl_rect")
+    local most_w, most_h = 1280, 800
+    if sdl.gwb_sdl_bounds(0, bounds) == 0 then
+        most_w, most_h = floor(bounds.w * 0.9), floor(bounds.h * 0.85)
+    end
+    local scale = min(most_w / max(whole.width, 1), most_h / max(whole.height, 1), 1)
+    local handle = sdl.gwb_sdl_window(title, CENTERED, CENTERED, max(160, floor(whole.width * scale)), max(120, floor(whole.height * scale)), RESIZABLE)
     local renderer = handle ~= nil and sdl.gwb_sdl_renderer(handle, -1, 0) or nil
     if handle ~= nil and renderer == nil then
         renderer = sdl.gwb_sdl_renderer(handle, -1, SOFTWARE)
@@ -115,7 +132,7 @@ function window.open(op, title)
     local w = setmetatable({handle = handle, renderer = renderer, id = sdl.gwb_sdl_id(handle), title = title, channel = 0, stretched = false, current = 0,
                             zoom = 1, x = 0, y = 0, fresh = true, mouse_x = -1, mouse_y = -1, drawn = 0}, meta)
     open[w.id] = w
-    return w
+    return w:put(whole, pictures, labels)
 end
 
 function methods:close()
@@ -148,35 +165,22 @@ local function fit(w)
     w.scaled = nil
 end
 
--- Shows other pictures, {rgb=, source=} each. The place and zoom stay where the size does.
+-- Shows other pictures. The place and zoom stay where the size does.
 function methods:set(pictures, labels, title)
+    self.title = title or self.title
+    self:put(whole_of(pictures, labels), pictures, labels)
+end
+
+function methods:put(whole, pictures, labels)
     local before = self.whole
-    self.pictures, self.labels, self.title = pictures, labels, title or self.title
-    self.scaled = nil
-    if #pictures == 1 and (labels[1] or "") == "" then
-        self.whole = pictures[1].rgb
-    else
-        local list = {}
-        for i, p in ipairs(pictures) do
-            list[i] = p.rgb
-        end
-        self.whole = display.compose(list, labels)
-    end
+    self.whole, self.pictures, self.labels, self.scaled = whole, pictures, labels, nil
     self.current = min(self.current, #pictures)
-    if not before then
-        local bounds = ffi.new("struct gwb_sdl_rect")
-        local most_w, most_h = 1280, 800
-        if library.gwb_sdl_bounds(0, bounds) == 0 then
-            most_w, most_h = floor(bounds.w * 0.9), floor(bounds.h * 0.85)
-        end
-        local scale = min(most_w / max(self.whole.width, 1), most_h / max(self.whole.height, 1), 1)
-        library.gwb_sdl_resize(self.handle, max(160, floor(self.whole.width * scale)), max(120, floor(self.whole.height * scale)))
-    end
-    if not before or before.width ~= self.whole.width or before.height ~= self.whole.height then
+    if not before or before.width ~= whole.width or before.height ~= whole.height then
         fit(self)
     end
     self.fresh = true
     self:poll()
+    return self
 end
 
 -- ---- drawing
