@@ -100,9 +100,8 @@ local function text_of(o)
     return ffi.string(bytes[0], size[0])
 end
 
--- Raises the exception that Python has set, as gpuwb's error: code "PYTHON"; `type` its class, `traceback` the text, `exception` the object. where: follows
--- what is said of a missing module.
-local function raise(op, where)
+-- Raises the exception that Python has set, as gpuwb's error: code "PYTHON"; `type` its class, `traceback` the text, `exception` the object.
+local function raise(op)
     local e = slots()
     P.PyErr_Fetch(e, e + 1, e + 2)
     P.PyErr_NormalizeException(e, e + 1, e + 2)
@@ -136,9 +135,6 @@ local function raise(op, where)
         local text = P.PyObject_Repr(e[1])
         summary = text ~= nil and text_of(temporary(text)) or "an exception that cannot be described"
         P.PyErr_Clear()
-    end
-    if kind == "ModuleNotFoundError" and where then
-        summary = summary .. where
     end
     local _, err = pcall(check.fail, "PYTHON", op, "%s", trace ~= "" and summary .. "\n" .. trace or summary)
     err.type, err.traceback, err.exception = kind, trace, exception
