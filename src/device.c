@@ -162,15 +162,26 @@ gwb_device *gwb_device_peek(int position)
     return &devices[position];
 }
 
-void (*gwb_before_reset)(void);
+enum { RESET_CALLS = 4 };
+static void (*before_reset[RESET_CALLS])(void);     // under gwb_lock
+
+void gwb_call_before_reset(void (*fn)(void))
+{
+    gwb_lock();
+    int i = 0;
+    while (before_reset[i] && before_reset[i] != fn)
+        i++;
+    before_reset[i] = fn;
+    gwb_unlock();
+}
 
 int gwb_reset(int device)
 {
     if (device < 0 || device >= gwb_device_count())
         return gwb_fail(GWB_NO_DEVICE, "there is no device number %d; there are %d", device, device_count);
     gwb_device *d = &devices[device];
-    if (gwb_before_reset)
-        gwb_before_reset();
+    for (int i = 0; i < RESET_CALLS && before_reset[i]; i++)
+        before_reset[i]();
     for (int i = 0; i < device_count; i++)      // others may wait for this one; one that failed does not wait
         gwb_device_settle(i);
     gwb_lock();

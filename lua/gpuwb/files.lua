@@ -292,8 +292,17 @@ function Frames:close()
     end
 end
 
+function Frames:__tostring()
+    local kind = self.by == "gpuwb" and "" or (" (%s)"):format(self.codec)
+    return ("frames of %s%s by %s, %d taken%s"):format(self.path, kind, self.by, self.n - self.first, self.reader and "" or ", closed")
+end
+
 local function next_frame(self)
     local op, opts = "gpu.frames", self.opts
+    if C.gwb_stream_records(self.position, self.stream) == 1 then
+        check.fail("UNSUPPORTED", op, "the stream is recording, and a graph would copy again from memory that has other frames by then: read frames outside "
+            .. "of stream:capture")
+    end
     local img = self.reader:next()
     if not img then
         return nil
@@ -350,14 +359,14 @@ Stored.close = close_frames
 function public.frames(path, opts)
     local op = "gpu.frames"
     check.path(op, "path", path)
-    opts = check.options(op, opts, {"format", "width", "height", "orient", unpack(raw_options)})
+    opts = check.options(op, opts, {"format", "width", "height", "orient", "by", unpack(raw_options)})
     local given = {}
     for key, value in pairs(opts) do
         given[key] = value
     end
     local params = reading(op, opts)
     local position, stream = target(op, opts)
-    local frames = {opts = given, stream = stream, n = tonumber(params.frame) - 1}
+    local frames = {opts = given, position = position, stream = stream, n = tonumber(params.frame) - 1}
     local make, bytes
     if opts.width ~= nil or opts.height ~= nil then
         if opts.format == nil then
@@ -370,13 +379,20 @@ function public.frames(path, opts)
     for _, tag in ipairs(tags) do
         format.tag(op, tag, opts[tag])
     end
+    if opts.by ~= nil then
+        check.choice(op, "by", opts.by, {"nvdec", "libav", "ffmpeg"})
+    end
     if make or check.status(C.gwb_frames_known(path), op) == 1 then
+        if opts.by ~= nil then
+            check.fail("BAD_ARGUMENT", op, "%s: by = %q is for videos, and gpuwb reads this file itself", path, opts.by)
+        end
         local reader = open_frames(op, path, bytes or 0, params)
         reader.make, reader.picture, reader.position, reader.stream = make, new_picture(), position, stream
         frames.reader = setmetatable(reader, Stored)
     else
         frames.reader = video.open(op, path, given, params, position, stream)
     end
+    frames.path, frames.first, frames.by, frames.codec = path, frames.n, frames.reader.by or "gpuwb", frames.reader.codec
     return setmetatable(frames, Frames)
 end
 
