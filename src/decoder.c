@@ -183,6 +183,7 @@ static void *decode(void *arg)
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);     // signals are the script's
+    pthread_setname_np(pthread_self(), "gpuwb-video");
     int rc = 1;
     for (int64_t n = 1; rc == 1 && !atomic_load(&d->stop); n++) {
         frame *f = NULL;

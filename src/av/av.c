@@ -154,14 +154,19 @@ static int get_buffer(AVCodecContext *c, AVFrame *f, int flags)
     if (!format || !(c->codec->capabilities & AV_CODEC_CAP_DR1) || format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_PAL)) {
         return avcodec_default_get_buffer2(c, f, flags);
     }
-    enum { ROW = 256, PLANE = 64, BEHIND = 128 };       // pixels; bytes; bytes that decoders may read behind a plane
-    int width = f->width, height = f->height, align[AV_NUM_DATA_POINTERS], step[4];
+    enum { PLANE = 64, BEHIND = 128 };      // rows and planes begin at multiples of the first; decoders may read so many bytes behind a plane
+    int width = f->width, height = f->height, align[AV_NUM_DATA_POINTERS], step[4], error = 0;
     avcodec_align_dimensions2(c, &width, &height, align);
-    width = (width + ROW - 1) / ROW * ROW;
     ptrdiff_t steps[4];
     size_t sizes[4], bytes = 0;
-    int error = av_image_fill_linesizes(step, f->format, width);
-    for (int i = 0; i < 4; i++) steps[i] = error < 0 ? 0 : step[i];
+    for (bool even = false; !even && error >= 0; width += PLANE - width % PLANE) {
+        error = av_image_fill_linesizes(step, f->format, width);
+        even = true;
+        for (int i = 0; i < 4 && error >= 0; i++) {
+            steps[i] = step[i];
+            even = even && step[i] % PLANE == 0;
+        }
+    }
     if (error >= 0) error = av_image_fill_plane_sizes(sizes, f->format, height, steps);
     if (error < 0) return error;
     for (int i = 0; i < 4; i++) bytes += sizes[i] ? (sizes[i] + BEHIND + PLANE - 1) / PLANE * PLANE : 0;
