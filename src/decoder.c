@@ -394,7 +394,8 @@ static int wait_frame(gwb_decoder *d, frame **out)
     int rc = 0;
     pthread_mutex_lock(&d->lock);
     while (d->filled == 0 && !d->ended && rc >= 0) {
-        rc = gwb_wait_asks();
+        if (gwb_interrupted())
+            rc = gwb_fail(GWB_INTERRUPTED, "interrupted while it waited for a frame");
         if (rc < 0)
             break;
         struct timespec until;

@@ -127,6 +127,11 @@ void gwb_interrupt(void)
     interrupted = true;
 }
 
+bool gwb_interrupted(void)
+{
+    return interrupted;
+}
+
 int gwb_wait_asks(void)
 {
     return !breakable ? 0 : interrupted ? gwb_fail(GWB_INTERRUPTED, "interrupted while it waited for an event; the work goes on") : 1;

@@ -69,15 +69,18 @@ local function open(op, path, opts, params, position, stream, nvdec)
     if ok and not known(name) then
         ok, why = nil, ("its pixel format %s is none of gpuwb's"):format(name)
     end
+    local f = ok and format.find(op, name)
     self.turn = opts.orient ~= false and info.turn or 1
     if ok and self.turn == 0 then
         ok, why = nil, "the file asks for a turn by no multiple of 90 degrees (orient = false gives it as it is stored)"
+    end
+    if ok and self.turn ~= 1 and self.turn ~= 4 and f.group > 1 then
+        ok, why = nil, ("the file asks for a turn, and a pixel of %s is several of the picture"):format(f.name)
     end
     if not ok then
         self:close()
         return nil, why
     end
-    local f = format.find(op, name)
     check_size(op, path, f.name, first.width, first.height, params)
     if self.turn > 4 and f.subsampling[1] ~= f.subsampling[2] then
         self:close()

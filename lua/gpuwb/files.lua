@@ -321,7 +321,7 @@ local function next_frame(self)
 end
 
 function Frames:__call()
-    if not self.reader then
+    if not (self.reader and self.reader.handle) then    -- closed, or in a finalizer at the program's end
         return nil
     end
     local ok, img = pcall(next_frame, self)

@@ -184,8 +184,9 @@ local function open(op, path, opts, params, position, stream)
     if given.range == nil then
         given.range = format.find(op, info.format == pix_fmt:sub(2) and info.format or f.name).range
     end
-    return check.own(setmetatable({op = op, by = "ffmpeg", codec = info.codec, path = path, format = f, width = width, height = height, first = first, given = given, blocks = {},
-                                   stream = stream, frames = ffi.new("int64_t[1]")}, Reader), out[0], C.gwb_video_close)
+    local reader = {op = op, by = "ffmpeg", codec = info.codec, path = path, format = f, width = width, height = height, first = first, given = given,
+                    blocks = {}, stream = stream, frames = ffi.new("int64_t[1]")}
+    return check.own(setmetatable(reader, Reader), out[0], C.gwb_video_close)
 end
 
 -- Opens the video for gpu.frames, whose options are checked; params: what it may take, the first frame, and whether damage is borne. What libav does not

@@ -1,0 +1,350 @@
+-- SPDX-License-Identifier: MIT
+-- Frames through libav beside those through ffmpeg: the same bits and tags, whose memory a frame is, and NVDEC where there is one.
+local gpu = require "gpuwb"
+local helper = require "tests.helper"
+local C = require("gpuwb.cdef").C
+local raises, quote = helper.raises, helper.quote
+
+local have = select(2, helper.run("ffmpeg -version && ffprobe -version")) == 0
+local tags = {"matrix", "range", "siting", "transfer", "primaries"}
+local folder
+
+setup(function() folder = helper.folder() end)
+teardown(function() helper.remove(folder) end)
+
+local function it_with_both(name, fn)
+    it(name, function()
+        if not have or C.gwb_libav() == nil then
+            pending "no ffmpeg or no libav here"
+        end
+        fn()
+    end)
+end
+
+local function ffmpeg(arguments)
+    local text, status = helper.run("cd '" .. folder .. "' && ffmpeg -v error -nostdin -y " .. arguments)
+    assert(status == 0, text)
+end
+
+-- What an image is, as a list that assert.same shows, and the bytes of its planes.
+local function facts(img)
+    local list = {img.format, img.width, img.height, img.planes[1].device}
+    for _, tag in ipairs(tags) do
+        list[#list + 1] = tag .. "=" .. tostring(img[tag])
+    end
+    return list
+end
+
+local function same(a, b, what)
+    assert.same(facts(a), facts(b), what)
+    for i, m in ipairs(a.planes) do
+        assert.is_true(m:download() == b.planes[i]:download(), ("%s: plane %d differs"):format(what, i))
+    end
+end
+
+-- All frames of both ways are the same; returns how many there are.
+local function compare(name, opts)
+    local path, count = folder .. "/" .. name, 0
+    local function by(way)
+        local with = {by = way}
+        for key, value in pairs(opts or {}) do
+            with[key] = value
+        end
+        return gpu.frames(path, with)
+    end
+    local theirs = by "ffmpeg"
+    for img in by "libav" do
+        same(assert(theirs(), name .. ": ffmpeg has fewer frames"), img, name)
+        count = count + 1
+    end
+    assert.is_nil(theirs())
+    return count
+end
+
+local source = "-f lavfi -i testsrc2=size=%s:rate=25:duration=0.6 "
+
+-- Each kind of file, with its size; the rest is ffmpeg's words.
+local kinds = {
+    {"a.mp4", "98x54", "-c:v libx264 -pix_fmt yuv420p -colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"},
+    {"b.mp4", "102x70", "-c:v libx264 -pix_fmt yuv420p10le -colorspace bt2020nc -color_primaries bt2020 -color_trc smpte2084"},
+    {"c.mp4", "97x53", "-c:v libx264 -pix_fmt yuv444p -preset ultrafast -bf 3"},
+    {"d.mkv", "65x33", "-c:v libx264 -pix_fmt yuv444p10le -color_range pc"},
+    {"e.avi", "77x41", "-c:v mjpeg -pix_fmt yuvj420p"},
+    {"f.avi", "64x48", "-c:v mjpeg -pix_fmt yuvj422p"},
+    {"g.mkv", "31x17", "-c:v ffv1 -pix_fmt bgr0"},
+    {"h.mkv", "31x17", "-c:v ffv1 -pix_fmt gray"},
+    {"i.mkv", "33x19", "-c:v ffv1 -pix_fmt yuv422p16le"},
+    {"j.mkv", "33x19", "-c:v ffv1 -pix_fmt gbrp10le"},
+    {"k.mkv", "5x3", "-c:v ffv1 -pix_fmt yuv420p"},
+    {"l.mkv", "64x64", "-vf format=gray,crop=1:1 -c:v ffv1 -pix_fmt gray"},
+    {"r.mkv", "9x7", "-c:v ffv1 -pix_fmt yuva420p"},
+    {"m.mp4", "90x46", "-c:v mpeg4 -bf 2 -g 7"},
+    {"n.mov", "50x20", "-c:v png -pix_fmt rgb24"},
+    {"o.nut", "33x19", "-c:v rawvideo -pix_fmt nv12"},
+    {"p.avi", "35x18", "-c:v rawvideo -pix_fmt bgr24"},     -- its rows run upwards
+    {"q.mkv", "128x64", "-c:v mpeg2video -pix_fmt yuv420p -bf 2"},
+}
+
+helper.each_device(function(name)
+    describe("libav", function()
+        it_with_both("gives what ffmpeg gives", function()
+            for _, kind in ipairs(kinds) do
+                local file, size, words = unpack(kind)
+                ffmpeg(source:format(size) .. words .. " " .. file)
+                assert.equal(15, compare(file), file)
+            end
+            assert.equal(4, compare("a.mp4", {frame = 11}))
+            assert.equal(15, compare("a.mp4", {format = "rgb24"}))
+            assert.equal(15, compare("a.mp4", {matrix = "bt601", siting = "topleft", range = "full"}))
+        end)
+
+        it_with_both("turns what is to be turned as ffmpeg does", function()
+            for _, angle in ipairs {90, 180, 270} do
+                for file, format in pairs {["a.mp4"] = "yuv420p", ["c.mp4"] = "yuv444p"} do
+                    ffmpeg(("-i %s -c copy -metadata:s:v rotate=%d turned.mp4"):format(file, angle))
+                    assert.equal(15, compare "turned.mp4", format)
+                    assert.equal(15, compare("turned.mp4", {orient = false}))
+                end
+            end
+            ffmpeg(source:format "32x20" .. "-c:v libx264 -pix_fmt yuv422p -metadata:s:v rotate=90 wide.mp4")
+            ffmpeg "-i wide.mp4 -c copy -metadata:s:v rotate=90 turned.mp4"
+            raises("UNSUPPORTED", {"yuv422p", "orient"}, gpu.frames, folder .. "/turned.mp4", {by = "libav"})
+            ffmpeg "-i a.mp4 -c copy -metadata:s:v rotate=30 odd.mp4"
+            raises("UNSUPPORTED", {"orient", "90"}, gpu.frames, folder .. "/odd.mp4", {by = "libav"})
+            assert.equal("ffmpeg", gpu.frames(folder .. "/odd.mp4").by)
+        end)
+
+        it_with_both("takes the video of a file that has more in it", function()
+            ffmpeg "-f lavfi -i testsrc=size=64x64:duration=0.1 -frames:v 1 cover.png"
+            ffmpeg("-f lavfi -i sine=duration=0.6 -i cover.png " .. source:format "60x40" .. "-map 0 -map 1 -map 2 -c:a aac -c:v:0 png -c:v:1 libx264 "
+                .. "-pix_fmt:v:1 yuv420p -disposition:v:0 attached_pic more.mp4")
+            assert.equal(15, compare "more.mp4")
+        end)
+
+        it_with_both("leaves to ffmpeg what has no format here", function()
+            ffmpeg "-i a.mp4 -frames:v 3 -pix_fmt yuv420p9le -c:v ffv1 nine.mkv"
+            local path = folder .. "/nine.mkv"
+            raises("UNSUPPORTED", {"yuv420p9le", "nine.mkv"}, gpu.frames, path, {by = "libav"})
+            local frames = gpu.frames(path, {format = "yuv420p10le"})
+            assert.equal("ffmpeg", frames.by)
+            assert.equal("yuv420p10le", frames().format)
+        end)
+
+        it_with_both("says what it does", function()
+            local path = folder .. "/a.mp4"
+            local frames = gpu.frames(path, {by = "libav"})
+            assert.same({"libav", "h264"}, {frames.by, frames.codec})
+            assert.equal("frames of " .. path .. " (h264) by libav, 0 taken", tostring(frames))
+            frames()
+            frames()
+            frames:close()
+            assert.equal("frames of " .. path .. " (h264) by libav, 2 taken, closed", tostring(frames))
+            assert.equal("ffmpeg", gpu.frames(path, {by = "ffmpeg"}).by)
+            local out = helper.child(("gpu = require 'gpuwb' gpu.device '%s' gpu.frames('%s')"):format(name, path), "GPUWB_LOG=debug")
+            assert.truthy(out:find("gpuwb: video: %S+ %S+ 98x54, decoded by libavformat"), out)
+            gpu.image("yuv420p", 6, 4, {matrix = "bt709", range = "limited"}):save(folder .. "/own.y4m")
+            raises("BAD_ARGUMENT", {"own.y4m", "itself"}, gpu.frames, folder .. "/own.y4m", {by = "libav"})
+        end)
+
+        it_with_both("gives frames that are the script's own", function()
+            local path, expected = folder .. "/m.mp4", {}
+            for img in gpu.frames(path, {by = "ffmpeg"}) do
+                expected[#expected + 1] = img
+            end
+            -- kept beyond the loop and the decoder
+            local kept = {}
+            for img in gpu.frames(path, {by = "libav"}) do
+                kept[#kept + 1] = img
+            end
+            collectgarbage()
+            collectgarbage()
+            for i, img in ipairs(expected) do
+                same(img, kept[i], "kept " .. i)
+            end
+            -- written to at once: the frames that follow are predicted from the decoder's own
+            local n = 0
+            for img in gpu.frames(path, {by = "libav"}) do
+                n = n + 1
+                same(expected[n], img, "frame " .. n)
+                for _, m in ipairs(img.planes) do
+                    m:fill(n)
+                end
+                if n % 2 == 0 then
+                    img:close()
+                end
+            end
+            assert.equal(15, n)
+            -- written to on a stream that is behind, and dropped
+            local s = gpu.stream()
+            n = 0
+            for img in gpu.frames(path, {by = "libav", stream = s}) do
+                n = n + 1
+                s:sleep(3)
+                kept[n] = img.planes[1]:clone({stream = s})
+                img.planes[1]:fill(0, {stream = s})
+            end
+            for i, m in ipairs(kept) do
+                assert.is_true(m:download() == expected[i].planes[1]:download(), "plane of " .. i)
+            end
+        end)
+
+        it_with_both("lets go of memory with the last frame", function()
+            collectgarbage()
+            collectgarbage()
+            gpu.synchronize(name)
+            local before = gpu.memory("host").used
+            for _ = 1, 3 do
+                for img in gpu.frames(folder .. "/a.mp4", {by = "libav"}) do
+                    img:close()
+                end
+            end
+            collectgarbage()
+            collectgarbage()
+            gpu.synchronize(name)
+            assert.equal(before, gpu.memory("host").used)
+        end)
+
+        it_with_both("ends cleanly with the process, at any point", function()
+            for _, rest in ipairs {"", "f() f = nil collectgarbage()", "f() os.exit(0, true)", "f() os.exit(0)", "kept = {f(), f()}", "kept = f() f:close()",
+                                   "x = newproxy(true) getmetatable(x).__gc = function() f() end"} do
+                for _, by in ipairs {"libav", "ffmpeg"} do
+                    local out, status = helper.child(("gpu = require 'gpuwb' gpu.device '%s' f = gpu.frames('%s', {by = '%s'}) %s"):format(name,
+                        folder .. "/m.mp4", by, rest))
+                    assert.same({"", 0}, {out, status}, by .. ": " .. rest)
+                end
+            end
+        end)
+
+        it_with_both("is refused in a recording", function()
+            local s = gpu.stream()
+            for _, by in ipairs {"libav", "ffmpeg"} do
+                local frames = gpu.frames(folder .. "/a.mp4", {by = by, stream = s})
+                raises("UNSUPPORTED", {"gpu.frames", "recording"}, s.capture, s, function() frames() end)
+                frames:close()
+            end
+            gpu.frames(folder .. "/a.mp4", {stream = s})()
+        end)
+
+        it_with_both("tells of damage behind the frames that are whole", function()
+            local whole = helper.read(folder .. "/m.mp4")
+            for i = 0, 40 do
+                local at = 200 + i * math.floor((#whole - 400) / 41)
+                local path = helper.write(folder .. "/damaged.mp4", whole:sub(1, at) .. helper.bytes(40, i) .. whole:sub(at + 41))
+                for _, strict in ipairs {true, false} do
+                    local ok, err = pcall(function()
+                        local n = 0
+                        for img in gpu.frames(path, {by = "libav", strict = strict}) do
+                            assert(img.width == 90 and img.height == 46)
+                            n = n + 1
+                        end
+                        return n
+                    end)
+                    assert(ok or err.code == "BAD_FILE" or err.code == "UNSUPPORTED" or err.code == "LIMIT", tostring(err))
+                end
+            end
+        end)
+    end)
+
+    describe("NVDEC", function()
+        local function it_with_nvdec(what, fn)
+            it_with_both(what, function()
+                if name == "host" then
+                    pending "the host has no NVDEC"
+                end
+                local ok, err = pcall(gpu.frames, folder .. "/a.mp4", {by = "nvdec"})
+                if not ok then
+                    pending(tostring(err))
+                end
+                fn()
+            end)
+        end
+
+        it_with_both("is asked for in vain where there is none", function()
+            if name == "host" then
+                raises("UNSUPPORTED", {"NVDEC", "a.mp4"}, gpu.frames, folder .. "/a.mp4", {by = "nvdec"})
+            end
+            local frames = gpu.frames(folder .. "/i.mkv")       -- FFV1, which it does not decode
+            assert.equal("libav", frames.by)
+            raises("UNSUPPORTED", {"NVDEC", "i.mkv"}, gpu.frames, folder .. "/i.mkv", {by = "nvdec"})
+        end)
+
+        it_with_nvdec("decodes to the same bits", function()
+            for file, formats in pairs {["a.mp4"] = {"nv12", "yuv420p"}, ["q.mkv"] = {"nv12", "yuv420p"}} do
+                local n, soft = 0, gpu.frames(folder .. "/" .. file, {by = "libav"})
+                for img in gpu.frames(folder .. "/" .. file, {by = "nvdec"}) do
+                    assert.equal(formats[1], img.format)
+                    same(soft(), img:convert(formats[2]), file)
+                    n = n + 1
+                end
+                assert.equal(15, n)
+            end
+        end)
+
+        it_with_nvdec("gives as many frames as are kept", function()
+            ffmpeg "-f lavfi -i testsrc2=size=640x360:rate=25:duration=4 -c:v libx264 -pix_fmt yuv420p long.mp4"
+            local kept = {}
+            for img in gpu.frames(folder .. "/long.mp4", {by = "nvdec"}) do
+                kept[#kept + 1] = img
+            end
+            assert.equal(100, #kept)
+            local soft = gpu.frames(folder .. "/long.mp4", {by = "libav"})
+            for i, img in ipairs(kept) do
+                same(soft(), img:convert("yuv420p"), "frame " .. i)
+            end
+        end)
+    end)
+end)
+
+describe("libav's shared object", function()
+    -- The command alone in a folder, with what is written as the object beside it; runs code there.
+    local function alone(object, code)
+        local there = helper.folder()
+        helper.run(("cp %s %s/gpuwb"):format(helper.command(), quote(there)))
+        if object then
+            helper.write(there .. "/gpuwb_av.so", object)
+        end
+        local out, status = helper.run(("cd %s && LD_LIBRARY_PATH= ./gpuwb %s"):format(quote(there), code))
+        helper.remove(there)
+        return out, status
+    end
+
+    it_with_both("may be missing", function()
+        local path = folder .. "/a.mp4"
+        local out = alone(nil, ("-e 'local f = gpu.frames(%q) print(f.by, f().width) print(select(2, pcall(gpu.frames, %q, {by = \"libav\"})))'")
+            :format(path, path))
+        assert.truthy(out:find("^ffmpeg\t98\n"), out)
+        assert.truthy(out:find("gpuwb_av.so", 1, true) and out:find("a.mp4", 1, true), out)
+        out = alone(nil, "--doctor")
+        assert.truthy(out:find("%-%-  libav "), out)
+    end)
+
+    it_with_both("may be broken, or another version's", function()
+        local path = folder .. "/a.mp4"
+        local code = ("-e 'print(gpu.frames(%q).by) print(select(2, pcall(gpu.frames, %q, {by = \"libav\"})))'"):format(path, path)
+        local out = alone("no object\n", code)
+        assert.truthy(out:find("^ffmpeg\n") and out:find("does not open", 1, true), out)
+        if select(2, helper.run "cc --version") ~= 0 then
+            pending "no C compiler"
+        end
+        local other = folder .. "/other.so"
+        local text, status = helper.run(("echo 'static int v[8] = {0}; void *gwb_av_open_calls(void) { return v; }' | cc -shared -fPIC -x c - -o %s")
+            :format(quote(other)))
+        assert.equal(0, status, text)
+        out = alone(helper.read(other), code)
+        assert.truthy(out:find("^ffmpeg\n") and out:find("another version", 1, true), out)
+    end)
+end)
+
+describe("a pipe that nobody writes to", function()
+    it("is left on Ctrl-C", function()
+        local path = folder .. "/pipe"
+        if select(2, helper.run("mkfifo " .. quote(path) .. " && command -v timeout")) ~= 0 then
+            pending "no mkfifo or timeout"
+        end
+        for _, call in ipairs {"gpu.frames", "gpu.load"} do
+            local out, status = helper.run(("timeout --preserve-status -s INT -k 20 0.5 %s -e '%s(%q)'"):format(helper.command(), call, path))
+            assert.equal(1, status, out)
+            assert.truthy(out:find("interrupted", 1, true), out)
+        end
+    end)
+end)
