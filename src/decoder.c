@@ -183,7 +183,6 @@ static void *decode(void *arg)
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);     // signals are the script's
-    pthread_setname_np(pthread_self(), "gpuwb-video");
     int rc = 1;
     for (int64_t n = 1; rc == 1 && !atomic_load(&d->stop); n++) {
         frame *f = NULL;
@@ -249,8 +248,12 @@ static void stop_all(void)
 
 static void enter(gwb_decoder *d)
 {
+    static bool known;
     gwb_call_before_reset(stop_all);
     pthread_mutex_lock(&open_lock);
+    if (!known)
+        atexit(stop_all);       // before the libraries and the driver, which were loaded earlier, go down under the threads
+    known = true;
     d->next = open_decoders;
     if (d->next)
         d->next->previous = d;
@@ -383,6 +386,7 @@ int gwb_decoder_begin(gwb_decoder *decoder, gwb_picture *first)
     if (pthread_create(&d->thread, NULL, decode, d) != 0)
         return gwb_fail(GWB_OUT_OF_MEMORY, "a thread cannot be started");
     d->runs = true;
+    pthread_setname_np(d->thread, "gpuwb-video");
     return 0;
 }
 

@@ -74,7 +74,7 @@ describe("the README", function()
                 count = count + 1
             end
         end
-        assert.equal(2, count)
+        assert.equal(3, count)
     end)
 
     it("names each stage, and no other", function()

@@ -62,8 +62,9 @@ local function probe(op, path)
     if rc < 0 then
         fail(op, rc, "%s: ", path)
     end
-    local said = {}
-    for key, value in ffi.string(bytes.data, tonumber(bytes.size)):gmatch("([%w_.]+)=([^\n]*)") do
+    local text, said = ffi.string(bytes.data, tonumber(bytes.size)), {}
+    C.gwb_bytes_free(ffi.gc(bytes, nil))
+    for key, value in text:gmatch("([%w_.]+)=([^\n]*)") do
         said[key] = value:gsub('^"(.*)"$', "%1")
     end
     keep[1] = nil

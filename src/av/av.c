@@ -43,16 +43,18 @@ static gwb_av *open_ones;
 static __thread gwb_av *at_work;        // whose call runs on this thread
 
 // Whom the libraries' object belongs to, as far as it tells.
-static const void *owner_of(const void *object)
+static const void *owner_of(const void *object, int depth)
 {
     const AVClass *class = object ? *(const AVClass *const *)object : NULL;
-    const char *name = class ? class->class_name : "";
-    if (!name) return NULL;
+    const char *name = class ? class->class_name : NULL;
+    if (!name || depth > 4) return NULL;
     if (strcmp(name, "AVCodecContext") == 0) return ((const AVCodecContext *)object)->opaque;
     if (strcmp(name, "AVFormatContext") == 0) return ((const AVFormatContext *)object)->opaque;
     if (strcmp(name, "AVHWDeviceContext") == 0) return ((const AVHWDeviceContext *)object)->user_opaque;
     if (strcmp(name, "AVHWFramesContext") == 0) return ((const AVHWFramesContext *)object)->device_ctx->user_opaque;
-    return NULL;
+    if (class->parent_log_context_offset <= 0) return NULL;
+    const void *parent = *(const void *const *)(const void *)((const char *)object + class->parent_log_context_offset);
+    return owner_of(parent, depth + 1);
 }
 
 // Under `lock`.
@@ -65,7 +67,7 @@ static void add_said(gwb_av *a, const char *line)
 
 static void hear(void *object, int level, const char *format, va_list args)
 {
-    const void *owner = owner_of(object);
+    const void *owner = owner_of(object, 0);
     if (!owner) owner = at_work;
     pthread_mutex_lock(&lock);
     gwb_av *a = open_ones;
@@ -220,7 +222,9 @@ static int turn_of(const AVStream *stream)
         unit[i] = (int)lround(in[i]);
         if (fabs(in[i] - unit[i]) > 0.02) return 0;
     }
-    static const int turns[8][4] = {{1, 0, 0, 1}, {-1, 0, 0, 1}, {-1, 0, 0, -1}, {1, 0, 0, -1}, {0, 1, 1, 0}, {0, 1, -1, 0}, {0, -1, -1, 0}, {0, -1, 1, 0}};
+    static const int turns[8][4] = {
+        {1, 0, 0, 1}, {-1, 0, 0, 1}, {-1, 0, 0, -1}, {1, 0, 0, -1}, {0, 1, 1, 0}, {0, 1, -1, 0}, {0, -1, -1, 0}, {0, -1, 1, 0},
+    };
     for (int i = 0; i < 8; i++) if (memcmp(unit, turns[i], sizeof unit) == 0) return i + 1;
     return 0;
 }
