@@ -2,6 +2,7 @@
 -- Frames through libav beside those through ffmpeg: the same bits and tags, whose memory a frame is, and NVDEC where there is one.
 local gpu = require "gpuwb"
 local helper = require "tests.helper"
+local kernels = require "tests.kernels"
 local C = require("gpuwb.cdef").C
 local raises, quote = helper.raises, helper.quote
 
@@ -9,7 +10,6 @@ local have = select(2, helper.run("ffmpeg -version && ffprobe -version")) == 0
 local tags = {"matrix", "range", "siting", "transfer", "primaries"}
 local folder
 
-setup(function() folder = helper.folder() end)
 teardown(function() helper.remove(folder) end)
 
 local function it_with_both(name, fn)
@@ -85,13 +85,19 @@ local kinds = {
     {"q.mkv", "128x64", "-c:v mpeg2video -pix_fmt yuv420p -bf 2"},
 }
 
+setup(function()
+    folder = helper.folder()
+    for _, kind in ipairs(have and kinds or {}) do
+        local file, size, words = unpack(kind)
+        ffmpeg(source:format(size) .. words .. " " .. file)
+    end
+end)
+
 helper.each_device(function(name)
     describe("libav", function()
         it_with_both("gives what ffmpeg gives", function()
             for _, kind in ipairs(kinds) do
-                local file, size, words = unpack(kind)
-                ffmpeg(source:format(size) .. words .. " " .. file)
-                assert.equal(15, compare(file), file)
+                assert.equal(15, compare(kind[1]), kind[1])
             end
             assert.equal(4, compare("a.mp4", {frame = 11}))
             assert.equal(15, compare("a.mp4", {format = "rgb24"}))
@@ -293,6 +299,144 @@ helper.each_device(function(name)
             end
         end)
     end)
+end)
+
+-- What a gpuwb with the fake driver prints, whose NVDEC makes pictures by a formula (tests/c/fake_nvdec.c).
+describe("NVDEC on a driver that needs no GPU", function()
+    local fake = kernels.fake_driver()
+    if not fake then
+        pending("needs a checkout and a C compiler")
+        return
+    end
+    teardown(function() helper.remove(fake) end)
+
+    local prelude = [[
+        local gpu = require "gpuwb"
+        gpu.device "cuda"
+        local folder = "%s"
+        -- Whether the image has what the n-th picture shall have.
+        local function right(img, n)
+            assert(img.format == "nv12" and img.width == 98 and img.height == 54 and img.planes[1].device == "cuda:0")
+            for i, m in ipairs(img.planes) do
+                local bytes, row = m:download(), 98
+                for y = 0, m.height - 1 do
+                    for x = 0, row - 1 do
+                        assert(bytes:byte(y * row + x + 1) == (n + x + (i == 1 and 3 * y or 5 * y + 128)) %% 256, "frame " .. n)
+                    end
+                end
+            end
+        end
+        local function frames(opts)
+            opts = opts or {}
+            opts.by = opts.by or "nvdec"
+            return gpu.frames(folder .. "/nob.mp4", opts)
+        end
+    ]]
+
+    local function it_with_fake(name, env, code, wanted)
+        it_with_both(name, function()
+            if not kernels.built_in() then
+                pending "needs nvcc when gpuwb is built"
+            end
+            ffmpeg "-f lavfi -i testsrc2=size=98x54:rate=25:duration=2 -c:v libx264 -bf 0 -pix_fmt yuv420p nob.mp4"
+            local out, status = helper.run(("env -u GPUWB_DEVICE -u CUDA_VISIBLE_DEVICES ASAN_OPTIONS=detect_leaks=0 LD_LIBRARY_PATH=%s %s %s -e %s")
+                :format(fake, env, helper.command(), quote(prelude:format(folder) .. code)))
+            if out:find("cannot decode on a cuda device", 1, true) or out:find("has no NVDEC", 1, true) then
+                pending "this libav was built without NVDEC"
+            end
+            assert.same({wanted .. "\n", 0}, {out, status})
+        end)
+    end
+
+    it_with_fake("gives its own memory, in order, behind what is under way", "FAKE_JITTER=1", [[
+        local before = gpu.memory().used
+        for img, n in frames() do
+            right(img, n)
+            img:close()
+            assert(gpu.memory().used == before, "a copy")
+        end
+        local s, n = gpu.stream(), 0
+        for img in frames {frame = 7, stream = s} do
+            s:sleep(2)
+            local copy = img.planes[1]:clone {stream = s}
+            img.planes[1]:fill(9, {stream = s})
+            img:close()
+            assert(copy:at(0, 0) == n + 7)
+            n = n + 1
+        end
+        collectgarbage()
+        collectgarbage()
+        print(n, gpu.memory().used == before)]], "43\ttrue")
+
+    it_with_fake("gives as many frames as a script keeps", "FAKE_JITTER=1", [[
+        local kept = {}
+        for img, n in frames() do
+            kept[n] = img
+        end
+        collectgarbage()
+        for n = 0, 49 do
+            right(kept[n], n)
+        end
+        kept = nil
+        collectgarbage()
+        collectgarbage()
+        gpu.synchronize()
+        local count = 0
+        for img in frames() do      -- none is kept, and none closed
+            count = count + img.planes[1]:at(0, 0)
+        end
+        print(count)]], tostring(49 * 50 / 2))
+
+    it_with_fake("may end at any point, and frames live on", "FAKE_JITTER=1", [[
+        local first
+        for img, n in frames() do
+            first = first or img
+            if n == 3 then
+                break
+            end
+        end
+        collectgarbage()
+        collectgarbage()
+        right(first, 0)
+        local f = frames()
+        local a, b = f(), f()
+        f:close()
+        right(a, 0)
+        right(b, 1)
+        a:close()
+        frames()
+        frames()()
+        local late = frames()
+        last = late()
+        print(tostring(late):match("%((.*) taken"))]], "h264) by nvdec, 1")
+
+    it_with_fake("is lost with its device, and found again", "", [[
+        local f = frames()
+        local kept = {f(), f(), f()}
+        gpu.reset()
+        local ok, err = pcall(f)
+        print(ok, err.code, select(2, pcall(kept[1].planes[1].download, kept[1].planes[1])).code)
+        kept = nil
+        collectgarbage()
+        collectgarbage()
+        local n = 0
+        for img in frames() do
+            right(img, n)
+            n = n + 1
+        end
+        print(n)]], "false\tCLOSED\tCLOSED\n50")
+
+    it_with_fake("that refuses a file leaves it to the host", "FAKE_NVDEC=off", [[
+        print(select(2, pcall(frames)).code)
+        local f = gpu.frames(folder .. "/nob.mp4")
+        local host = gpu.frames(folder .. "/nob.mp4", {device = "host"})
+        for img in f do
+            local same = host()
+            for i, m in ipairs(img.planes) do
+                assert(m.device == "cuda:0" and m:download() == same.planes[i]:download())
+            end
+        end
+        print(f.by, host())]], "UNSUPPORTED\nlibav\tnil")
 end)
 
 describe("libav's shared object", function()

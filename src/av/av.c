@@ -403,7 +403,8 @@ static void feed(gwb_av *a)
     if (error < 0 && error != AVERROR_EOF) note(a, "a packet", error);
 }
 
-// 1 and a frame, 0 at the end, or a status. A damaged packet is passed over, as the frames behind it may be whole.
+// 1 and a frame, 0 at the end, or a status: GWB_BAD_FILE, without a text, at the end of a damaged file. A damaged packet is passed over, as the frames
+// behind it may be whole.
 static int decode(gwb_av *a, AVFrame *frame, char text[GWB_AV_TEXT])
 {
     for (;;) {
@@ -424,7 +425,7 @@ static int decode(gwb_av *a, AVFrame *frame, char text[GWB_AV_TEXT])
     pthread_mutex_lock(&lock);
     a->damaged = a->damaged || a->said[0];
     pthread_mutex_unlock(&lock);
-    return a->damaged ? fail(a, GWB_BAD_FILE, text, "damaged") : 0;
+    return a->damaged ? GWB_BAD_FILE : 0;
 }
 
 static int begin(gwb_av *a, char text[GWB_AV_TEXT])
@@ -435,12 +436,11 @@ static int begin(gwb_av *a, char text[GWB_AV_TEXT])
     a->first = rc < 0 ? NULL : av_frame_alloc();
     if (rc == 0 && !a->first) rc = fail(a, GWB_OUT_OF_MEMORY, text, "out of host memory");
     if (rc == 0) rc = decode(a, a->first, text);
-    if (a->params.cuda_context && (rc <= 0 || a->first->format != AV_PIX_FMT_CUDA)) {
-        char why[500];
-        snprintf(why, sizeof why, "NVDEC does not decode it%s%.400s", rc < 0 ? ": " : "", rc < 0 ? text : "");
-        rc = fail(a, GWB_UNSUPPORTED, text, why);
+    if (a->params.cuda_context && (rc == 0 || rc == GWB_BAD_FILE || (rc == 1 && a->first->format != AV_PIX_FMT_CUDA))) {
+        rc = fail(a, GWB_UNSUPPORTED, text, "NVDEC does not decode it");
+    } else if (rc == 0 || rc == GWB_BAD_FILE) {
+        rc = fail(a, GWB_BAD_FILE, text, rc == 0 ? "no frame in it" : "damaged");
     }
-    if (rc == 0) rc = fail(a, GWB_BAD_FILE, text, "no frame in it");
     at_work = NULL;
     return rc < 0 ? rc : 0;
 }
@@ -510,6 +510,7 @@ static int next_frame(gwb_av *a, gwb_av_frame *out, char text[GWB_AV_TEXT])
     text[0] = 0;
     int rc = !f ? fail(a, GWB_OUT_OF_MEMORY, text, "out of host memory") : a->first ? 1 : decode(a, f, text);
     a->first = NULL;
+    if (rc == GWB_BAD_FILE) rc = fail(a, rc, text, "damaged");
     if (rc == 1 && a->params.cuda_context && f->format != AV_PIX_FMT_CUDA) rc = fail(a, GWB_UNSUPPORTED, text, "NVDEC does not decode what follows");
     if (rc == 1 && set_upright(f) < 0) rc = fail(a, GWB_OUT_OF_MEMORY, text, "no memory for a frame");
     at_work = NULL;
