@@ -18,21 +18,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     MOST_AHEAD = 8,             // frames of the host
     NVDEC_AHEAD = 2,            // NVDEC has few surfaces for its frames, at most 32 with those that decoding needs
     NVDEC_SHOWN = 3,            // of them, that mats may show: from then on frames are copied on the device
-    NVDEC_COPIED = 2,           // more, while they are copied
+    NVDEC_COPIED = 2,           // more, that may be under way to other memory
     PATIENCE = 50               // ms until a wait looks whether it is broken off
 };
 static const int64_t ahead_bytes = 64 << 20;
 
-// Frames that the decoder has given away and not got back. Lives as long as one of them does.
+// Frames of NVDEC that are out of the ring and not given back. Lives as long as one of the decoder's frames does.
 typedef struct tally {
     const gwb_av_calls *av;
     atomic_int refs;            // the decoder's, and one a frame
-    atomic_int out;
+    atomic_int shown, copied;   // by mats; to other memory, which may still be under way
     int device;                 // position of the cuda device whose memory they are; 0: host memory
     int resets;                 // of that device, when it was opened: after another one there is nothing to give back
 } tally;
@@ -41,6 +42,7 @@ typedef struct tally {
 typedef struct frame {
     atomic_int refs;
     tally *tally;
+    atomic_int *counted;        // in one of the tally's numbers; NULL: in none
     gwb_av_frame av;
     struct frame *lost;         // the next one in the list of those whose device was reset
 } frame;
@@ -97,7 +99,8 @@ static void drop(void *arg)
         return;
     }
     t->av->release(f->av.handle);
-    atomic_fetch_sub(&t->out, 1);
+    if (f->counted)
+        atomic_fetch_sub(f->counted, 1);
     free(f);
     let_go(t);
 }
@@ -153,7 +156,6 @@ static int pull(gwb_decoder *d, frame **out)
     f->refs = 1;
     f->tally = d->tally;
     atomic_fetch_add(&d->tally->refs, 1);
-    atomic_fetch_add(&d->tally->out, 1);
     *out = f;
     return 1;
 }
@@ -246,14 +248,22 @@ static void stop_all(void)
     }
 }
 
+// Before the libraries and the driver, which were loaded earlier, go down under the threads. A forked process has none.
+static pid_t process;
+
+static void stop_at_exit(void)
+{
+    if (getpid() == process)
+        stop_all();
+}
+
 static void enter(gwb_decoder *d)
 {
-    static bool known;
     gwb_call_before_reset(stop_all);
     pthread_mutex_lock(&open_lock);
-    if (!known)
-        atexit(stop_all);       // before the libraries and the driver, which were loaded earlier, go down under the threads
-    known = true;
+    if (process != getpid())
+        atexit(stop_at_exit);
+    process = getpid();
     d->next = open_decoders;
     if (d->next)
         d->next->previous = d;
@@ -490,19 +500,23 @@ int gwb_decoder_next(gwb_decoder *decoder, const gwb_stream *stream, gwb_picture
     rc = wrap(d, f, shown);
     if (rc < 0)
         return rc;
-    const int count = f->av.planes, out = atomic_load(&d->tally->out);
-    const bool elsewhere = d->params.device > 0 && !f->av.on_device, many = f->av.on_device && out > NVDEC_AHEAD + NVDEC_SHOWN + 1;
-    const bool copies = elsewhere || many || f->av.shared;
+    const int count = f->av.planes;
+    const bool surface = f->av.on_device, many = surface && atomic_load(&d->tally->shown) >= NVDEC_SHOWN;
+    const bool copies = many || f->av.shared || (d->params.device > 0 && !surface);
     if (copies) {
         rc = copy(d, made, shown, count, stream);
-        // too many copies under way: the surface is free when this one is done
-        if (rc >= 0 && f->av.on_device && out > NVDEC_AHEAD + NVDEC_SHOWN + NVDEC_COPIED)
+        // where too many copies are under way, the surface is free when this one is done
+        if (rc >= 0 && surface && atomic_load(&d->tally->copied) >= NVDEC_COPIED)
             rc = gwb_mat_wait(&made[0], 0);
         close_all(shown, count);
         if (rc < 0) {
             close_all(made, count);
             return rc;
         }
+    }
+    if (surface) {
+        f->counted = copies ? &d->tally->copied : &d->tally->shown;
+        atomic_fetch_add(f->counted, 1);
     }
     describe(d, &f->av, picture);
     picture->frames = d->given + 1;

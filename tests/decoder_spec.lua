@@ -82,6 +82,7 @@ local kinds = {
     {"n.mov", "50x20", "-c:v png -pix_fmt rgb24"},
     {"o.nut", "33x19", "-c:v rawvideo -pix_fmt nv12"},
     {"p.avi", "35x18", "-c:v rawvideo -pix_fmt bgr24"},     -- its rows run upwards
+    {"s.mp4", "160x160", "-c:v libx265 -pix_fmt yuv420p10le -x265-params log-level=none -color_range tv"},
     {"q.mkv", "128x64", "-c:v mpeg2video -pix_fmt yuv420p -bf 2"},
 }
 
@@ -272,10 +273,11 @@ helper.each_device(function(name)
             local frames = gpu.frames(folder .. "/i.mkv")       -- FFV1, which it does not decode
             assert.equal("libav", frames.by)
             raises("UNSUPPORTED", {"NVDEC", "i.mkv"}, gpu.frames, folder .. "/i.mkv", {by = "nvdec"})
+            assert.equal("libav", gpu.frames(folder .. "/m.mp4").by)    -- MPEG-4, which it decodes to other bits
         end)
 
         it_with_nvdec("decodes to the same bits", function()
-            for file, formats in pairs {["a.mp4"] = {"nv12", "yuv420p"}, ["q.mkv"] = {"nv12", "yuv420p"}} do
+            for file, formats in pairs {["a.mp4"] = {"nv12", "yuv420p"}, ["s.mp4"] = {"p010le", "yuv420p10le"}} do
                 local n, soft = 0, gpu.frames(folder .. "/" .. file, {by = "libav"})
                 for img in gpu.frames(folder .. "/" .. file, {by = "nvdec"}) do
                     assert.equal(formats[1], img.format)
@@ -369,11 +371,12 @@ describe("NVDEC on a driver that needs no GPU", function()
         print(n, gpu.memory().used == before)]], "43\ttrue")
 
     it_with_fake("gives as many frames as a script keeps", "FAKE_JITTER=1", [[
-        local kept = {}
+        local kept, before = {}, gpu.memory().used
         for img, n in frames() do
             kept[n] = img
         end
         collectgarbage()
+        assert(gpu.memory().used - before == 47 * (16384 + 8192), "three are shown, the others are copies")
         for n = 0, 49 do
             right(kept[n], n)
         end

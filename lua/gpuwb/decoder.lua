@@ -21,6 +21,9 @@ local turns = {
     [7] = function(p) return p:transpose():rotate(180) end, [8] = function(p) return p:rotate(270) end,
 }
 
+-- Codecs whose standards leave the inverse transform open by a step: NVDEC's pixels are not those of the host's decoders.
+local inexact = {mpeg1video = true, mpeg2video = true, mpeg4 = true, mjpeg = true}
+
 local Reader = {}
 Reader.__index = Reader
 
@@ -62,6 +65,10 @@ local function open(op, path, opts, params, position, stream, nvdec)
     end
     local self = check.own(setmetatable({op = op, path = path, stream = stream, position = position, by = nvdec and "nvdec" or "libav",
                                          codec = ffi.string(info.codec)}, Reader), out[0], C.gwb_decoder_close)
+    if nvdec and opts.by == nil and inexact[self.codec] then
+        self:close()
+        return nil, ('NVDEC decodes %s to other bits than the host, so it wants by = "nvdec"'):format(self.codec)
+    end
     check_size(op, path, ffi.string(info.format), info.width, info.height, params)
     device.collect_due()
     ok, why = must(C.gwb_decoder_begin(self.handle, first))
@@ -103,7 +110,6 @@ function decoder.open(op, path, opts, params, position, stream)
         local no_nvdec = why
         reader, why = open(op, path, opts, params, position, stream, false)
         if reader and no_nvdec then
-            reader.note = no_nvdec
             C.gwb_decoder_say(("%s: %s; decoded on the host"):format(path, no_nvdec))
         end
     end

@@ -355,9 +355,10 @@ Stored.close = close_frames
 -- ahead of the loop: by NVDEC where the device is cuda and it takes the file, else by libav's libraries, where gpuwb was built with them, else by the
 -- program ffmpeg; by="nvdec", "libav" or "ffmpeg" says which it must be, and iterator.by which it is. Each frame is a new image in the file's own pixel
 -- format (NVDEC: nv12, p010le and the like), or converted to format= on its device; n counts from 0, and frame= is where to begin. NVDEC's frames are its
--- own memory, without a copy, of three at a time; while more are kept, and not closed, the next ones are copied on the device. A cut or damaged file is an
--- error behind its last good frame, and with strict=false the end. Tags given here come in the place of the file's. A video is turned as it says, unless
--- orient=false. iterator:close() ends it before its end, as dropping it does. In a stream:capture it is an error.
+-- own memory, without a copy, of three at a time; while more are kept, and not closed, the next ones are copied on the device. MPEG-1, -2, -4 and MJPEG,
+-- which it decodes to other bits than the host, want by="nvdec". A cut or damaged file is an error behind its last good frame, and with strict=false the
+-- end. Tags given here come in the place of the file's. A video is turned as it says, unless orient=false. iterator:close() ends it before its end, as
+-- dropping it does. In a stream:capture it is an error.
 -- Errors: NO_FILE, BAD_FILE, UNSUPPORTED without libav and ffmpeg, or where by= cannot be; LIMIT (gpu.limits).
 function public.frames(path, opts)
     local op = "gpu.frames"

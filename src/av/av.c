@@ -32,6 +32,7 @@ struct gwb_av {
     AVFrame *first;             // decoded by begin, until next gives it
     bool drains;                // the file has no more packets
     bool damaged;
+    bool refused;               // NVDEC does not take the stream
     char said[SAID];            // errors of the libraries, under `lock`
     gwb_av *next;               // in the list of open ones
 };
@@ -262,7 +263,9 @@ static int find_stream(gwb_av *a, gwb_av_info *info, char text[GWB_AV_TEXT])
         return fail(a, GWB_UNSUPPORTED, text, what);
     }
     if (p->width < 1 || p->height < 1) return fail(a, GWB_BAD_FILE, text, "no video in it that libavcodec can decode");
+    pthread_mutex_lock(&lock);
     a->said[0] = 0;     // looking is no decoding: what counts as damage is said again
+    pthread_mutex_unlock(&lock);
     return 0;
 }
 
@@ -324,8 +327,9 @@ static const AVCodec *nvdec_codec(enum AVCodecID id)
 
 static enum AVPixelFormat choose_cuda(AVCodecContext *c, const enum AVPixelFormat *formats)
 {
-    (void)c;
+    gwb_av *a = c->opaque;
     for (int i = 0; formats[i] != AV_PIX_FMT_NONE; i++) if (formats[i] == AV_PIX_FMT_CUDA) return formats[i];
+    a->refused = true;
     return AV_PIX_FMT_NONE;
 }
 
@@ -411,6 +415,7 @@ static int decode(gwb_av *a, AVFrame *frame, char text[GWB_AV_TEXT])
         if (stops(a)) return fail(a, GWB_CLOSED, text, "it is closed");
         int error = avcodec_receive_frame(a->codec, frame);
         if (error >= 0) return 1;
+        if (a->refused) return GWB_BAD_FILE;
         if (error == AVERROR_EOF) break;
         if (error == AVERROR(EAGAIN)) {
             if (a->drains) break;
@@ -510,8 +515,8 @@ static int next_frame(gwb_av *a, gwb_av_frame *out, char text[GWB_AV_TEXT])
     text[0] = 0;
     int rc = !f ? fail(a, GWB_OUT_OF_MEMORY, text, "out of host memory") : a->first ? 1 : decode(a, f, text);
     a->first = NULL;
-    if (rc == GWB_BAD_FILE) rc = fail(a, rc, text, "damaged");
-    if (rc == 1 && a->params.cuda_context && f->format != AV_PIX_FMT_CUDA) rc = fail(a, GWB_UNSUPPORTED, text, "NVDEC does not decode what follows");
+    if (a->refused) rc = fail(a, GWB_UNSUPPORTED, text, "NVDEC does not decode what follows");
+    else if (rc == GWB_BAD_FILE) rc = fail(a, rc, text, "damaged");
     if (rc == 1 && set_upright(f) < 0) rc = fail(a, GWB_OUT_OF_MEMORY, text, "no memory for a frame");
     at_work = NULL;
     if (rc == 1) return show(f, out);
