@@ -160,6 +160,14 @@ static int pull(gwb_decoder *d, frame **out)
     return 1;
 }
 
+// A frame that nobody gets. What makes it visible is still under way on the stream, perhaps.
+static void discard(const gwb_decoder *d, frame *f)
+{
+    if (f->av.on_device)
+        gwb_stream_synchronize(&d->stream);
+    drop(f);
+}
+
 static bool is_alike(const gwb_decoder *d, const gwb_av_frame *f)
 {
     return f->width == d->width && f->height == d->height && strcmp(f->format, d->format_name) == 0;
@@ -176,7 +184,7 @@ static void put(gwb_decoder *d, frame *f)
     pthread_cond_broadcast(&d->changed);
     pthread_mutex_unlock(&d->lock);
     if (stop)
-        drop(f);
+        discard(d, f);
 }
 
 static void *decode(void *arg)
@@ -190,12 +198,12 @@ static void *decode(void *arg)
         frame *f = NULL;
         rc = pull(d, &f);
         if (rc == 1 && !is_alike(d, &f->av)) {
-            drop(f);
+            discard(d, f);
             snprintf(d->message, sizeof d->message, "the size or the pixel format of its frames changes; they were %s %dx%d", d->format_name, d->width,
                      d->height);
             rc = GWB_BAD_FILE;
         } else if (rc == 1 && n < d->params.frame) {
-            drop(f);
+            discard(d, f);
         } else if (rc == 1) {
             put(d, f);
         }
@@ -224,6 +232,8 @@ static void stop_thread(gwb_decoder *d)
 static void shut(gwb_decoder *d)
 {
     stop_thread(d);
+    if (d->stream.tag)      // libavcodec too has a frame in hand that is being made visible
+        gwb_stream_synchronize(&d->stream);
     for (; d->filled > 0; d->filled--, d->at = (d->at + 1) % d->room)
         drop(d->ring[d->at]);
     if (d->source)
@@ -389,7 +399,7 @@ int gwb_decoder_begin(gwb_decoder *decoder, gwb_picture *first)
     snprintf(d->format_name, sizeof d->format_name, "%s", f->av.format);
     describe(d, &f->av, first);
     if (d->params.frame > 0)
-        drop(f);
+        discard(d, f);
     else
         put(d, f);
     gwb_trace_say("video: %s %s %dx%d, decoded by %s", d->params.nvdec ? "NVDEC" : "libavcodec", d->format_name, d->width, d->height, d->av->libraries);
