@@ -65,6 +65,8 @@ struct gwb_decoder {
     pthread_cond_t changed;
     frame *ring[MOST_AHEAD];
     int room, at, filled;
+    bool feeds;                 // the consumer answers to `hunger`
+    enum { FED, HUNGRY, TOLD } hunger;      // memory ran out, and a collection may help: the consumer is to be told, it was told
     bool ended;
     int rc;                     // then: how
     char message[GWB_AV_TEXT];
@@ -107,14 +109,30 @@ static void drop(void *arg)
 
 // ---- memory that decoders on the host write to: page-locked where there is a cuda device to copy from it
 
-static void *take(int64_t bytes, void **memory)
+// Waits until the script has collected what it dropped; false where nobody will.
+static bool wait_for_food(gwb_decoder *d)
+{
+    pthread_mutex_lock(&d->lock);
+    const bool feeds = d->feeds;
+    if (feeds && d->hunger == FED)
+        d->hunger = HUNGRY;
+    pthread_cond_broadcast(&d->changed);
+    while (feeds && d->hunger != FED && !atomic_load(&d->stop))
+        pthread_cond_wait(&d->changed, &d->lock);
+    pthread_mutex_unlock(&d->lock);
+    return feeds && !atomic_load(&d->stop);
+}
+
+static void *take(void *arg, int64_t bytes, void **memory)
 {
     const gwb_mat_params pinned = {.packed = 1, .pinned = 1};
     const int64_t width = bytes < 1 << 20 ? bytes : 1 << 20;
     gwb_mat *m = calloc(1, sizeof *m);
-    if (m && gwb_mat_create(m, 0, (int32_t)width, (int32_t)((bytes + width - 1) / width), GWB_U8, 1, &pinned) < 0) {
-        free(m);
-        m = NULL;
+    for (int turn = 0; m && gwb_mat_create(m, 0, (int32_t)width, (int32_t)((bytes + width - 1) / width), GWB_U8, 1, &pinned) < 0; turn++) {
+        if (turn > 0 || !wait_for_food(arg)) {
+            free(m);
+            m = NULL;
+        }
     }
     if (m)
         *memory = m->data;
@@ -403,6 +421,9 @@ int gwb_decoder_begin(gwb_decoder *decoder, gwb_picture *first)
     else
         put(d, f);
     gwb_trace_say("video: %s %s %dx%d, decoded by %s", d->params.nvdec ? "NVDEC" : "libavcodec", d->format_name, d->width, d->height, d->av->libraries);
+    pthread_mutex_lock(&d->lock);
+    d->feeds = true;
+    pthread_mutex_unlock(&d->lock);
     if (pthread_create(&d->thread, NULL, decode, d) != 0)
         return gwb_fail(GWB_OUT_OF_MEMORY, "a thread cannot be started");
     d->runs = true;
@@ -416,12 +437,23 @@ int gwb_decoder_begin(gwb_decoder *decoder, gwb_picture *first)
 static int wait_frame(gwb_decoder *d, frame **out)
 {
     int rc = 0;
+    bool told = false;
     pthread_mutex_lock(&d->lock);
     while (d->filled == 0 && !d->ended && rc >= 0) {
         if (gwb_interrupted())
             rc = gwb_fail(GWB_INTERRUPTED, "interrupted while it waited for a frame");
         if (rc < 0)
             break;
+        if (d->hunger == HUNGRY) {      // the caller collects, and calls again
+            d->hunger = TOLD;
+            rc = gwb_fail(GWB_OUT_OF_MEMORY, "no memory for a frame");
+            told = true;
+            break;
+        }
+        if (d->hunger == TOLD) {
+            d->hunger = FED;
+            pthread_cond_broadcast(&d->changed);
+        }
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += PATIENCE * 1000000;
@@ -434,7 +466,7 @@ static int wait_frame(gwb_decoder *d, frame **out)
     else if (rc >= 0)
         rc = d->rc;
     pthread_mutex_unlock(&d->lock);
-    return rc < 0 && rc != GWB_INTERRUPTED ? gwb_fail(rc, "%s", d->message) : rc;
+    return rc < 0 && rc != GWB_INTERRUPTED && !told ? gwb_fail(rc, "%s", d->message) : rc;
 }
 
 static void take_out(gwb_decoder *d, frame *f)

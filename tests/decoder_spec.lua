@@ -211,6 +211,40 @@ helper.each_device(function(name)
             assert.equal(before, gpu.memory("host").used)
         end)
 
+        it_with_both("collects where memory runs out, and tells where that does not help", function()
+            ffmpeg "-f lavfi -i testsrc=size=640x480:rate=25:duration=4 -c:v mpeg4 large.mp4"
+            local path = folder .. "/large.mp4"
+            collectgarbage()
+            collectgarbage()
+            gpu.synchronize(name)
+            gpu.trim "host"
+            gpu.limit(gpu.memory("host").used + 24 * 2 ^ 19, "host")       -- 24 frames, and more are dropped
+            local ok, err = pcall(function()
+                local n, kept = 0, {}
+                for _ in gpu.frames(path, {by = "libav", device = "host"}) do
+                    n = n + 1
+                end
+                assert.equal(100, n)
+                raises("OUT_OF_MEMORY", {"gpu.frames"}, function()
+                    for img in gpu.frames(path, {by = "libav", device = "host"}) do
+                        kept[#kept + 1] = img
+                    end
+                end)
+                assert.is_true(#kept > 8 and #kept < 24, #kept)
+                for _ = 1, 3 do         -- what is kept for reuse is taken whatever the limit
+                    collectgarbage()
+                    gpu.trim "host"
+                end
+                gpu.limit(1, "host")
+                raises("OUT_OF_MEMORY", {"gpu.frames", "large.mp4"}, gpu.frames, path, {by = "libav", device = "host"})
+                gpu.limit(gpu.memory("host").used + 8 * 2 ^ 19, "host")
+                kept = nil      -- luacheck: ignore
+                gpu.frames(path, {by = "libav", device = "host"})()
+            end)
+            gpu.limit(0, "host")
+            assert(ok, tostring(err))
+        end)
+
         it_with_both("ends cleanly with the process, at any point", function()
             for _, rest in ipairs {"", "f() f = nil collectgarbage()", "f() os.exit(0, true)", "f() os.exit(0)", "kept = {f(), f()}", "kept = f() f:close()",
                                    "x = newproxy(true) getmetatable(x).__gc = function() f() end"} do

@@ -45,7 +45,7 @@ local function check_size(op, path, name, width, height, params)
 end
 
 -- Opens the video one way, or gives nil and why that way does not take it, which another may. All else is raised.
-local function open(op, path, opts, params, position, stream, nvdec)
+local function open(op, path, opts, params, position, stream, nvdec, again)
     local p, info, first = ffi.new("gwb_decoder_params"), ffi.new("gwb_decoder_info"), ffi.new("gwb_picture")
     local out = ffi.new("gwb_decoder *[1]")
     p.path, p.max_pixels, p.frame, p.device, p.lenient = path, params.max_pixels, params.frame, position, params.lenient
@@ -71,7 +71,13 @@ local function open(op, path, opts, params, position, stream, nvdec)
     end
     check_size(op, path, ffi.string(info.format), info.width, info.height, params)
     device.collect_due()
-    ok, why = must(C.gwb_decoder_begin(self.handle, first))
+    local rc = C.gwb_decoder_begin(self.handle, first)
+    if not again and ffi.string(C.gwb_status_name(rc)) == "OUT_OF_MEMORY" then
+        self:close()
+        device.collect(0)
+        return open(op, path, opts, params, position, stream, nvdec, true)
+    end
+    ok, why = must(rc)
     local name = ffi.string(first.format)
     if ok and not known(name) then
         ok, why = nil, ("its pixel format %s is none of gpuwb's"):format(name)

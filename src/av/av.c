@@ -10,6 +10,7 @@
 #include <libavutil/pixdesc.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ struct gwb_av {
     bool drains;                // the file has no more packets
     bool damaged;
     bool refused;               // NVDEC does not take the stream
+    atomic_bool starved;        // there was no memory for a frame
     char said[SAID];            // errors of the libraries, under `lock`
     gwb_av *next;               // in the list of open ones
 };
@@ -104,6 +106,13 @@ static void leave(gwb_av *a)
     pthread_mutex_unlock(&lock);
 }
 
+static void clear_said(gwb_av *a)
+{
+    pthread_mutex_lock(&lock);
+    a->said[0] = 0;
+    pthread_mutex_unlock(&lock);
+}
+
 // Fills the text: what was wrong, and what the libraries say to it, which is forgotten then.
 static int fail(gwb_av *a, int status, char text[GWB_AV_TEXT], const char *what)
 {
@@ -152,7 +161,7 @@ static void give_back(void *token, uint8_t *memory)
 // Frames lie in memory of the caller's, which a cuda device copies from by itself where it has one. Rows and planes begin as decoders want them.
 static int get_buffer(AVCodecContext *c, AVFrame *f, int flags)
 {
-    const gwb_av *a = c->opaque;
+    gwb_av *a = c->opaque;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(f->format);
     if (!format || !(c->codec->capabilities & AV_CODEC_CAP_DR1) || format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_PAL)) {
         return avcodec_default_get_buffer2(c, f, flags);
@@ -173,9 +182,10 @@ static int get_buffer(AVCodecContext *c, AVFrame *f, int flags)
     if (error >= 0) error = av_image_fill_plane_sizes(sizes, f->format, height, steps);
     if (error < 0) return error;
     for (int i = 0; i < 4; i++) bytes += sizes[i] ? (sizes[i] + BEHIND + PLANE - 1) / PLANE * PLANE : 0;
-    void *memory = NULL, **both = malloc(2 * sizeof *both), *token = both ? a->params.take((int64_t)bytes, &memory) : NULL;
+    void *memory = NULL, **both = malloc(2 * sizeof *both), *token = both ? a->params.take(a->params.arg, (int64_t)bytes, &memory) : NULL;
     if (!token) {
         free(both);
+        a->starved = true;
         return AVERROR(ENOMEM);
     }
     memcpy(&both[0], &a->params.give, sizeof a->params.give);
@@ -263,9 +273,7 @@ static int find_stream(gwb_av *a, gwb_av_info *info, char text[GWB_AV_TEXT])
         return fail(a, GWB_UNSUPPORTED, text, what);
     }
     if (p->width < 1 || p->height < 1) return fail(a, GWB_BAD_FILE, text, "no video in it that libavcodec can decode");
-    pthread_mutex_lock(&lock);
-    a->said[0] = 0;     // looking is no decoding: what counts as damage is said again
-    pthread_mutex_unlock(&lock);
+    clear_said(a);      // looking is no decoding: what counts as damage is said again
     return 0;
 }
 
@@ -416,12 +424,14 @@ static int decode(gwb_av *a, AVFrame *frame, char text[GWB_AV_TEXT])
         int error = avcodec_receive_frame(a->codec, frame);
         if (error >= 0) return 1;
         if (a->refused) return GWB_BAD_FILE;
+        if (a->starved || error == AVERROR(ENOMEM)) {
+            clear_said(a);
+            return fail(a, GWB_OUT_OF_MEMORY, text, "no memory for a frame; close images and mats, or raise gpu.limit of the host");
+        }
         if (error == AVERROR_EOF) break;
         if (error == AVERROR(EAGAIN)) {
             if (a->drains) break;
             feed(a);
-        } else if (error == AVERROR(ENOMEM)) {
-            return fail(a, GWB_OUT_OF_MEMORY, text, "no memory for a frame");
         } else {
             note(a, "a frame", error);
             if (a->drains) break;

@@ -23,10 +23,10 @@ typedef struct gwb_av_params {
     int32_t spare;              // NVDEC: frames that are held at once, beside those that decoding needs
     void *cuda_context;         // CUcontext to decode in, with NVDEC; NULL: on the host
     void *cuda_stream;          // CUstream on which its frames become ready
-    void *arg;                  // of `stop`
+    void *arg;                  // of `stop` and `take`
     int (*stop)(void *arg);     // 1: what waits for the file shall end. Called from any thread
     // Memory for frames on the host, from any thread: `bytes` of it at *memory, aligned to 64; a token for `give`, or NULL where there is none.
-    void *(*take)(int64_t bytes, void **memory);
+    void *(*take)(void *arg, int64_t bytes, void **memory);
     void (*give)(void *token);
 } gwb_av_params;
 
