@@ -21,6 +21,10 @@ local function pkg_config(options)
     return text
 end
 
+-- Frames of video by Debian's libav packages, where these are.
+local libav = os.execute("pkg-config --exists libavformat libavcodec libavutil")
+libav = libav == 0 or libav == true
+
 -- One static library a source folder: premake4 names objects by their file's base name, which is unique in a folder only.
 local CONFIGS = { "release", "debug", "asan", "tsan" }
 local PARTS = { "embed", "core", "host", "cuda", "codec" }
@@ -94,6 +98,18 @@ product("gpuwb", "ConsoleApp", "gpuwb", "-l:libluajit-5.1.a -Wl,--no-whole-archi
     files { "src/main.c", "src/line.c" }
 product("libgpuwb", "SharedLib", "libgpuwb", "-Wl,--no-whole-archive -lluajit-5.1 -ldl -lm")
 product("module", "SharedLib", "gpuwb", "-Wl,--no-whole-archive -ldl -lm")
+
+-- Opened by these at run time, so that they do not depend on libav.
+if libav then
+    project "gpuwb_av"
+        kind "SharedLib"
+        location "build"
+        targetprefix ""
+        targetname "gpuwb_av"
+        files { "src/av/*.c" }
+        buildoptions { pkg_config "--cflags libavformat libavcodec libavutil" }
+        linkoptions { "-pthread -Wl,--no-undefined -Wl,--as-needed " .. pkg_config "--libs libavformat libavcodec libavutil" .. " -lm" }
+end
 
 -- `ar` adds to an archive that is there: where a source came or went, start anew, so that the object of a removed one does not stay.
 if _ACTION then

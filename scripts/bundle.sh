@@ -22,6 +22,10 @@ strip --strip-debug "$dir/build/release/gpuwb"
 # For Python there, which loads lua/gpuwb.py: the library, and the LuaJIT that it needs.
 cp build/release/libgpuwb.so "$dir/build/release/libgpuwb.so"
 strip --strip-debug "$dir/build/release/libgpuwb.so"
+if [ -e build/release/gpuwb_av.so ]; then      # for gpu.frames, where the libraries of libav are there
+    cp build/release/gpuwb_av.so "$dir/build/release/gpuwb_av.so"
+    strip --strip-debug "$dir/build/release/gpuwb_av.so"
+fi
 cp -L "$(dpkg -L libluajit-5.1-2 | grep -m 1 '/libluajit-5\.1\.so\.2$')" "$dir/build/release/"
 cp "$(command -v busted)" "$dir/bin/busted"
 

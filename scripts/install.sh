@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Installs what scripts/build.sh built: the command, the C library with its headers and pkg-config file, the LuaJIT module, man page, completions, the
-# reference, the file for editors, the scripts. Builds first where nothing is built.
+# Installs what scripts/build.sh built: the command, the C library with its headers and pkg-config file, the LuaJIT module, video by libav, man page,
+# completions, the reference, the file for editors, the scripts. Builds first where nothing is built.
 # Usage: [PREFIX=/usr/local] [DESTDIR=] scripts/install.sh             PREFIX: where it will stand; DESTDIR: a folder that stands for / meanwhile
 #        [PREFIX=/usr/local] [DESTDIR=] scripts/install.sh --remove    takes it away again
 set -euo pipefail
@@ -13,7 +13,7 @@ root=${DESTDIR:-}$prefix
 if [ "${1:-}" = --remove ]; then
     rm -f "$root/bin/gpuwb" "$root/lib/libgpuwb.so" "$root/lib/pkgconfig/gpuwb.pc" "$root/lib/lua/5.1/gpuwb.so" "$root/share/man/man1/gpuwb.1" \
         "$root/share/bash-completion/completions/gpuwb" "$root/share/zsh/site-functions/_gpuwb"
-    rm -rf "$root/include/gpuwb" "$root/share/gpuwb" "$root/share/doc/gpuwb"
+    rm -rf "$root/include/gpuwb" "$root/lib/gpuwb" "$root/share/gpuwb" "$root/share/doc/gpuwb"
     echo "install: removed from $root"
     exit
 fi
@@ -31,6 +31,7 @@ put() { install -D -m "$1" "$2" "$root/$3"; }
 put 755 build/release/gpuwb bin/gpuwb
 put 644 build/release/libgpuwb.so lib/libgpuwb.so
 put 644 build/release/gpuwb.so lib/lua/5.1/gpuwb.so
+[ ! -e build/release/gpuwb_av.so ] || put 644 build/release/gpuwb_av.so lib/gpuwb/gpuwb_av.so     # where libav's packages are
 for header in gwb.h abi_types.h abi_calls.h; do put 644 "src/$header" "include/gpuwb/$header"; done
 put 644 "$docs/gpuwb.1" share/man/man1/gpuwb.1
 put 644 "$docs/gpuwb.bash" share/bash-completion/completions/gpuwb

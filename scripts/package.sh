@@ -11,12 +11,17 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 PREFIX=/usr DESTDIR=$root scripts/install.sh >/dev/null
-strip --strip-unneeded "$root/usr/bin/gpuwb" "$root/usr/lib/libgpuwb.so" "$root/usr/lib/lua/5.1/gpuwb.so" 2>/dev/null ||
-    strip --strip-debug "$root/usr/bin/gpuwb" "$root/usr/lib/libgpuwb.so" "$root/usr/lib/lua/5.1/gpuwb.so"
+av=$root/usr/lib/gpuwb/gpuwb_av.so suggests=libsdl2-2.0-0
+objects=("$root/usr/bin/gpuwb" "$root/usr/lib/libgpuwb.so" "$root/usr/lib/lua/5.1/gpuwb.so")
+if [ -e "$av" ]; then       # libavcodec.so.59 is of the package libavcodec59
+    objects+=("$av")
+    suggests+=", ffmpeg$(objdump -p "$av" | sed -n 's/^ *NEEDED *\(libav[a-z]*\)\.so\.\([0-9]*\)$/, \1\2/p' | tr -d '\n')"
+fi
+strip --strip-unneeded "${objects[@]}" 2>/dev/null || strip --strip-debug "${objects[@]}"
 gzip -9n "$root/usr/share/man/man1/gpuwb.1"
 
 # The newest version of the C library's symbols that the files ask for.
-glibc=$(objdump -T "$root/usr/bin/gpuwb" "$root/usr/lib/libgpuwb.so" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
+glibc=$(objdump -T "${objects[@]}" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
 install -d "$root/DEBIAN"
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: gpuwb
@@ -28,7 +33,7 @@ Priority: optional
 Installed-Size: $(du -sk "$root/usr" | cut -f 1)
 Depends: libc6 (>= ${glibc#GLIBC_}), libluajit-5.1-2
 Recommends: gcc, g++
-Suggests: libsdl2-2.0-0
+Suggests: $suggests
 Description: GPU image workbench, scripted in Lua
  Opens pictures and frames, takes them apart into planes, copies, converts and
  filters them on CUDA devices or on the host, hands the memory to any other

@@ -55,6 +55,9 @@ local function load_frame(path, opts)
         local frames = gpu.frames(path)     -- a y4m, or a video
         local img = frames()                -- its planes come apart already: pack them, as a decoder would
         frames:close()
+        if opts.wrong_split and img.format == "nv12" then       -- NVDEC's; the mistake is one with planes
+            img = img:convert("yuv420p")
+        end
         format, width, height, tags.matrix, tags.range, tags.siting = img.format, img.width, img.height, img.matrix, img.range, img.siting
         frame = gpu.mat(gpu.format(format):bytes(width, height), 1, "u8")
         gpu.copy(frame:planes(format, width, height), img)

@@ -12,6 +12,7 @@ packages=(
     lua-busted lua-check lua-dkjson libpng-dev tmux     # the tests
     ffmpeg                                      # reads and writes video when gpuwb runs, and so in the tests: 105 packages and 69 MB more to
                                                 # fetch beside the 75 and 76 MB of the others; about half a minute in all
+    libavformat-dev libavcodec-dev libavutil-dev    # video without a program and a pipe, and by NVDEC: 8 MB more to fetch beside ffmpeg's
     python3 python3-numpy libpython3-dev        # and those of gpuwb.python: libpython3-dev brings the shared library, whatever its version
     python3-numba                               # NumPy's neighbour, with LLVM 22 packages and 41 MB; about 20 seconds
     "$@"

@@ -51,6 +51,7 @@ c_program() {
         -L "build/$config" -lgpuwb -Wl,-rpath,"$PWD/build/$config" -pthread -lm && "$work/api-$config"
 }
 
+export TSAN_OPTIONS=suppressions=$PWD/tests/c/tsan.supp
 configs=(release asan)
 [ "${GPUWB_TSAN:-0}" != 1 ] || configs+=(tsan)
 

@@ -78,6 +78,7 @@ int gwb_stream_share(gwb_stream *s, const gwb_stream *other);   // one more hand
 void gwb_stream_close(gwb_stream *s);           // work in it goes on
 int gwb_stream_synchronize(const gwb_stream *s);        // waits
 int gwb_stream_query(const gwb_stream *s);      // 1: all work is done, 0: not yet
+int gwb_stream_records(int device, const gwb_stream *s);        // 1: what is enqueued on it is recorded; NULL: on the default stream of the device
 int gwb_stream_wait_stream(const gwb_stream *s, const gwb_stream *other);   // later work of s runs after what `other` holds now
 int gwb_stream_wait_event(const gwb_stream *s, const gwb_event *e);
 int gwb_stream_sleep(const gwb_stream *s, double ms);   // keeps the stream busy for about that long (0..10000), to try out order
@@ -159,6 +160,19 @@ int gwb_video_room(gwb_video *video, int64_t frame_bytes, uint8_t **frame);     
 void gwb_video_send(gwb_video *video);          // the frame is there
 int gwb_video_finish(gwb_video *video, int sync);       // waits for the program's end, and renames its file to `path`; close it all the same
 void gwb_video_close(gwb_video *video);         // NULL is fine. Ends the program at once; a file that is not finished is removed
+
+// Video by gpuwb_av.so, which uses libavformat and libavcodec; the calls are GWB_UNSUPPORTED where it is not there.
+const char *gwb_libav(void);                    // "libavformat 59.27.100, ..."; static; NULL: gwb_error_message says why there is none
+// Opens a file and fills info. GWB_NO_FILE, GWB_BAD_FILE, GWB_UNSUPPORTED (no decoder). The decoder is the caller's; one thread may use it.
+int gwb_decoder_open(gwb_decoder **decoder, const gwb_decoder_params *params, gwb_decoder_info *info);
+// Decodes the first frame, tells what it is (no planes), and starts the thread that decodes ahead. Once. GWB_UNSUPPORTED where NVDEC was asked for and
+// does not decode it. Waits.
+int gwb_decoder_begin(gwb_decoder *decoder, gwb_picture *first);
+// Waits for the next frame: the number of its planes, in mats[0..], the caller's, on params.device; 0: there is none; or a status. `picture` tells the
+// rest; its `frames` is how many came so far. Planes that have to be copied are copied on `stream`. After GWB_OUT_OF_MEMORY it may be called again.
+int gwb_decoder_next(gwb_decoder *decoder, const gwb_stream *stream, gwb_picture *picture, gwb_mat *const *mats);
+void gwb_decoder_say(const char *text);         // a line of the log, where $GPUWB_LOG is debug
+void gwb_decoder_close(gwb_decoder *decoder);   // NULL is fine. Ends the thread; mats of its frames stay good
 
 // Many files: threads decode ahead, at most `prefetch` pictures, and upload what has a pixel format to the device on streams of their own. The paths are
 // copied. The loader is the caller's until gwb_loader_close, which waits for what is being decoded.

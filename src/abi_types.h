@@ -396,6 +396,28 @@ typedef struct gwb_loader gwb_loader;   // files that are decoded ahead
 typedef struct gwb_writer gwb_writer;   // pictures that are written behind
 typedef struct gwb_frames gwb_frames;   // a file of frames, read one after the other
 typedef struct gwb_video gwb_video;     // frames from a program, or to one
+typedef struct gwb_decoder gwb_decoder; // frames of a video by libav
+
+// How to read a video. All zero but the path is the default.
+typedef struct gwb_decoder_params {
+    const char *path;
+    int64_t max_pixels;     // of a frame; 0: no limit but the library's
+    int64_t frame;          // to begin with, from 0
+    int32_t device;         // position of the device that gets the frames
+    int32_t nvdec;          // 1: decoded on that device, by NVDEC
+    int32_t lenient;        // 1: damage is borne
+    int32_t pad;
+} gwb_decoder_params;
+
+// The first video stream that is no cover picture. Names are FFmpeg's.
+typedef struct gwb_decoder_info {
+    char codec[32];
+    char format[32];        // pixel format; "" where only decoding tells
+    int32_t width;          // pixels, as stored
+    int32_t height;         // rows
+    int32_t turn;           // as EXIF's orientation, 1..8, how it is to be shown; 0: by another angle
+    int32_t pad;
+} gwb_decoder_info;
 
 // One stage of a pipeline as a script gives it; src/ops.h says what n, v and the rest hold for each.
 typedef struct gwb_pipe_step {

@@ -183,7 +183,18 @@ gwb_device *gwb_device_peek(int position)
     return &devices[position];
 }
 
-void (*gwb_before_reset)(void);
+enum { RESET_CALLS = 4 };
+static void (*before_reset[RESET_CALLS])(void);     // under gwb_lock
+
+void gwb_call_before_reset(void (*fn)(void))
+{
+    gwb_lock();
+    int i = 0;
+    while (before_reset[i] && before_reset[i] != fn)
+        i++;
+    before_reset[i] = fn;
+    gwb_unlock();
+}
 
 int gwb_reset(int device)
 {
@@ -192,8 +203,8 @@ int gwb_reset(int device)
     if (gwb_check_fork() < 0)
         return GWB_NO_DEVICE;
     gwb_device *d = &devices[device];
-    if (gwb_before_reset)
-        gwb_before_reset();
+    for (int i = 0; i < RESET_CALLS && before_reset[i]; i++)
+        before_reset[i]();
     for (int i = 0; i < device_count; i++)      // others may wait for this one; one that failed does not wait
         gwb_device_settle(i);
     gwb_lock();

@@ -151,7 +151,7 @@ bool gwb_devices_found(void);                   // the devices were looked for, 
 // closed is left as it is.
 extern bool gwb_forked;
 int gwb_check_fork(void);                       // 0, or GWB_NO_DEVICE in such a process
-extern void (*gwb_before_reset)(void);          // called first by gwb_reset: ends threads that use mats by themselves. NULL: there are none
+void gwb_call_before_reset(void (*fn)(void));   // gwb_reset calls it first: it ends threads that use mats by themselves. Said again it is one
 void gwb_device_settle(int position);           // waits for the work of a device that was opened; says nothing of errors
 gwb_device *gwb_device_peek(int position);      // one of the list, which stays closed where it is
 gwb_device *gwb_device_default(void);           // the current one, open; NULL with the error set
@@ -168,6 +168,7 @@ extern const gwb_device_ops gwb_cuda_ops;       // gwb_device.info.index is the 
 // It belongs to the context of *holder.
 int gwb_cuda_pinned_alloc(int64_t bytes, void **out, gwb_device **holder);
 void gwb_cuda_pinned_release(void *memory, gwb_device *holder);
+void *gwb_cuda_context(gwb_device *d);          // CUcontext that the open device works in
 // 1 where the pointer is managed memory, which moves between the host and the devices.
 int gwb_cuda_managed(const void *pointer);
 // Whose memory a pointer is: sets a position in the list of devices, GWB_SPACE_PINNED or GWB_SPACE_PAGEABLE, and 1 where the allocation's range is known.

@@ -74,6 +74,7 @@ static void raise_interrupt(lua_State *L, lua_Debug *ar)
     (void)ar;
     if (presses < 2)
         lua_sethook(L, NULL, 0, 0);
+    gwb_waits_break_off(at_prompt);     // it is told: what waits from here on has not heard of it
     luaL_where(L, 0);  // a hook has no frame of its own
     lua_pushfstring(L, "%sinterrupted!", lua_tostring(L, -1));
     lua_error(L);

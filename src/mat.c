@@ -64,6 +64,8 @@ int64_t gwb_abi_size(const char *type)
     SIZE(gwb_plane);
     SIZE(gwb_picture);
     SIZE(gwb_loader_params);
+    SIZE(gwb_decoder_params);
+    SIZE(gwb_decoder_info);
     SIZE(gwb_read_params);
     SIZE(gwb_write_params);
 #undef SIZE
@@ -173,26 +175,62 @@ int gwb_mat_create(gwb_mat *m, int device, int32_t width, int32_t height, int ty
     return rc;
 }
 
-int gwb_mat_wrap_owned(gwb_mat *m, const gwb_wrap_params *p, int64_t whole, gwb_owner owner)
+// The step in bytes, or a failure; *bytes of all rows.
+static int check_wrap(const gwb_wrap_params *p, int64_t *step, int64_t *bytes)
 {
     int rc = check_shape(p->width, p->height, p->type, p->channels);
     if (rc < 0)
         return rc;
-    int64_t row = (int64_t)p->width * types[p->type].size * p->channels, step = p->step ? p->step : row, bytes;
-    if (step < row)
+    int64_t row = (int64_t)p->width * types[p->type].size * p->channels;
+    *step = p->step ? p->step : row;
+    if (*step < row)
         return gwb_fail(GWB_BAD_ARGUMENT, "step %" PRId64 " is less than a row of %" PRId64 " bytes (%d pixels of %s x %d); steps are in bytes",
-                        step, row, p->width, types[p->type].name, p->channels);
-    if (__builtin_mul_overflow(step, (int64_t)p->height, &bytes))
-        return gwb_fail(GWB_BAD_ARGUMENT, "step %" PRId64 " times %d rows is more than any memory", step, p->height);
-    bool empty = p->width == 0 || p->height == 0;
+                        *step, row, p->width, types[p->type].name, p->channels);
+    if (__builtin_mul_overflow(*step, (int64_t)p->height, bytes))
+        return gwb_fail(GWB_BAD_ARGUMENT, "step %" PRId64 " times %d rows is more than any memory", *step, p->height);
+    const bool empty = p->width == 0 || p->height == 0;
     if (!p->ptr && !empty)
         return gwb_fail(GWB_BAD_ARGUMENT, "ptr is NULL; wanted the address of %d rows", p->height);
-    if ((uintptr_t)p->ptr % (uintptr_t)types[p->type].size || step % types[p->type].size)
-        return gwb_fail(GWB_BAD_ARGUMENT, "ptr %p and step %" PRId64 " must be multiples of the %d bytes of %s", p->ptr, step,
+    if ((uintptr_t)p->ptr % (uintptr_t)types[p->type].size || *step % types[p->type].size)
+        return gwb_fail(GWB_BAD_ARGUMENT, "ptr %p and step %" PRId64 " must be multiples of the %d bytes of %s", p->ptr, *step,
                         types[p->type].size, types[p->type].name);
-    int space = GWB_SPACE_PAGEABLE;
+    *bytes = empty ? 0 : *bytes - *step + row;
+    return 0;
+}
+
+// A mat over `extent` bytes of foreign memory that lies on `dev`; no bytes: an empty one.
+static int adopt(gwb_mat *m, const gwb_wrap_params *p, gwb_device *dev, int64_t step, int64_t extent, bool pinned, gwb_owner owner)
+{
+    int rc = 0;
+    gwb_lock();
+    // memory that mats show already keeps one record of who uses it, or work on it could not be ordered
+    gwb_buf *b = extent ? gwb_buf_find(p->ptr, dev->position) : NULL;
+    if (b && (uint8_t *)p->ptr + extent <= b->base + b->bytes)
+        gwb_buf_retain(b);
+    else
+        b = extent ? gwb_buf_take_up(p->ptr, extent, dev->position) : NULL;
+    if (b) {
+        rc = owner.key || owner.drop ? gwb_buf_add_owner(b, owner) : 0;
+        if (rc < 0)
+            gwb_buf_release(b);
+    } else {
+        rc = gwb_buf_wrap(&b, dev, p->ptr, extent, owner, pinned);
+    }
+    if (rc >= 0)
+        fill_mat(m, b, dev, p->ptr, step, p->width, p->height, p->type, p->channels,
+                 (b->flags & (GWB_MAT_PINNED | GWB_MAT_FOREIGN)) | (p->readonly ? GWB_MAT_READONLY : 0));
+    gwb_unlock();
+    return rc;
+}
+
+int gwb_mat_wrap_owned(gwb_mat *m, const gwb_wrap_params *p, int64_t whole, gwb_owner owner)
+{
+    int64_t step = 0, known = 0, extent = 0;
+    int rc = check_wrap(p, &step, &extent), space = GWB_SPACE_PAGEABLE;
+    if (rc < 0)
+        return rc;
+    const bool empty = p->width == 0 || p->height == 0;
     const uint8_t *first = NULL;
-    int64_t known = 0, extent = empty ? 0 : bytes - step + row;
     extent = extent > whole ? extent : whole;
     if (!empty && gwb_device_count() > 1 && gwb_cuda_pointer(p->ptr, &space, &first, &known) == 1 &&
         extent > known - ((const uint8_t *)p->ptr - first))
@@ -204,27 +242,15 @@ int gwb_mat_wrap_owned(gwb_mat *m, const gwb_wrap_params *p, int64_t whole, gwb_
         return gwb_fail(GWB_BAD_ARGUMENT, "ptr %p is memory of %s, not of %s", p->ptr, found ? found->info.name : "?", said ? said->info.name : "?");
     }
     gwb_device *dev = gwb_device_at(empty && p->device >= 0 ? p->device : device);
-    if (!dev)
-        return GWB_NO_DEVICE;
-    gwb_lock();
-    // memory that mats show already keeps one record of who uses it, or work on it could not be ordered
-    gwb_buf *b = empty ? NULL : gwb_buf_find(p->ptr, device);
-    if (b && (uint8_t *)p->ptr + extent <= b->base + b->bytes)
-        gwb_buf_retain(b);
-    else
-        b = empty ? NULL : gwb_buf_take_up(p->ptr, extent, device);
-    if (b) {
-        rc = owner.key || owner.drop ? gwb_buf_add_owner(b, owner) : 0;
-        if (rc < 0)
-            gwb_buf_release(b);
-    } else {
-        rc = gwb_buf_wrap(&b, dev, p->ptr, extent, owner, space == GWB_SPACE_PINNED);
-    }
-    if (rc >= 0)
-        fill_mat(m, b, dev, p->ptr, step, p->width, p->height, p->type, p->channels,
-                 (b->flags & (GWB_MAT_PINNED | GWB_MAT_FOREIGN)) | (p->readonly ? GWB_MAT_READONLY : 0));
-    gwb_unlock();
-    return rc;
+    return dev ? adopt(m, p, dev, step, empty ? 0 : extent, space == GWB_SPACE_PINNED, owner) : GWB_NO_DEVICE;
+}
+
+int gwb_mat_wrap_known(gwb_mat *m, const gwb_wrap_params *p, gwb_owner owner)
+{
+    int64_t step = 0, extent = 0;
+    int rc = check_wrap(p, &step, &extent);
+    gwb_device *dev = rc < 0 ? NULL : gwb_device_at(p->device);
+    return rc < 0 ? rc : dev ? adopt(m, p, dev, step, extent, false, owner) : GWB_NO_DEVICE;
 }
 
 int gwb_mat_wrap(gwb_mat *m, const gwb_wrap_params *p)

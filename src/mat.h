@@ -26,6 +26,9 @@ int gwb_mat_measure(int device, int32_t width, int32_t height, int type, int cha
 // that is called when neither this mat nor work on it uses the memory any more; after a failure it is the caller's still.
 int gwb_mat_wrap_owned(gwb_mat *m, const gwb_wrap_params *p, int64_t whole, gwb_owner owner);
 
+// The same for memory that lies on p->device for certain, whatever the driver knows of it: a decoder's.
+int gwb_mat_wrap_known(gwb_mat *m, const gwb_wrap_params *p, gwb_owner owner);
+
 // A view of the parent's shape and step, `offset` bytes behind it in the same buffer, where the caller knows that it lies.
 void gwb_mat_shift(gwb_mat *m, const gwb_mat *parent, int64_t offset);
 

@@ -127,6 +127,11 @@ void gwb_interrupt(void)
     interrupted = true;
 }
 
+bool gwb_interrupted(void)
+{
+    return interrupted;
+}
+
 int gwb_wait_asks(void)
 {
     return !breakable ? 0 : interrupted ? gwb_fail(GWB_INTERRUPTED, "interrupted while it waited for an event; the work goes on") : 1;
@@ -306,6 +311,15 @@ int gwb_op_end(gwb_op *op, int rc)
 int gwb_queue_check_recording(const gwb_queue *q, const char *what)
 {
     return q->graph ? gwb_fail(GWB_UNSUPPORTED, "%s waits for a stream that is recording; do that outside of stream:capture", what) : check_twins(q);
+}
+
+int gwb_stream_records(int device, const gwb_stream *s)
+{
+    gwb_lock();
+    const gwb_queue *q = s ? s->queue : gwb_device_peek(device)->default_queue;
+    const int records = q && (q->graph || twin_records(q));
+    gwb_unlock();
+    return records;
 }
 
 int gwb_stream_check(const gwb_stream *s, const char *what)

@@ -50,6 +50,7 @@ gwb_queue *gwb_queue_legacy(gwb_device *dev);   // CUDA's legacy default stream 
 // Blocks until operation `seq` of the queue is done, without gwb_lock. Where waits may be broken off (gwb_waits_break_off) and gwb_interrupt was called:
 // GWB_INTERRUPTED, and the work goes on.
 int gwb_queue_wait(gwb_queue *q, uint64_t seq);
+bool gwb_interrupted(void);                     // gwb_interrupt was called since gwb_waits_break_off
 // Whether a wait has to ask again and again, since it may be broken off: 1, 0, or GWB_INTERRUPTED where it was.
 int gwb_wait_asks(void);
 int gwb_device_wait(gwb_device *d);             // the same for all work of a device

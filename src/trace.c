@@ -77,6 +77,18 @@ bool gwb_trace_wanted(void)
     return file || logging();
 }
 
+void gwb_trace_say(const char *format, ...)
+{
+    if (!logging())
+        return;
+    va_list args;
+    char line[512];
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(stderr, "gpuwb: %s\n", line);
+}
+
 // ---- notes
 
 // Text that grows; "" after a failure.

@@ -8,6 +8,9 @@
 // Whether notes are wanted. Looked at under gwb_lock, behind gwb_op_begin.
 bool gwb_trace_wanted(void);
 
+// Tells of something else in the log, as a sentence without a line feed.
+void gwb_trace_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 // Says what the operation is, between gwb_op_begin and gwb_op_ready. category: "copy", "kernel" or "wait"; name: text that needs no escaping in JSON;
 // args: members of a JSON object, as "\"bytes\":%d". Where there is no memory for the note it is left out.
 void gwb_trace_note(gwb_op *op, const char *category, const char *name, const char *args, ...) __attribute__((format(printf, 4, 5)));

@@ -87,6 +87,29 @@ helper.each_device(function(name)
             assert.equal(0, status)
         end)
 
+        for _, by in ipairs {"ffmpeg", "libav"} do
+            it("leaves a video to the parent that reads it by " .. by, function()
+                local folder = helper.folder()
+                finally(function() helper.remove(folder) end)
+                helper.run("ffmpeg -v error -f lavfi -i testsrc=size=64x48:rate=5:duration=2 -pix_fmt yuv420p " .. folder .. "/a.mp4")
+                local out = forked(("local file, by = %q, %q "):format(folder .. "/a.mp4", by) .. [[
+                    local ok, frames = pcall(gpu.frames, file, {by = by})
+                    if not ok then print("not here") return end
+                    local n = frames() and 1
+                    fork(function()
+                        local fine, err = pcall(frames)
+                        if fine or err.code ~= "NO_DEVICE" then print(fine, err) end
+                        frames:close()
+                        frames = nil
+                        collectgarbage()
+                    end)
+                    for _ in frames do n = n + 1 end
+                    print(n)]])
+                if out == "not here\n" then pending(by .. " is not here") return end
+                assert.equal("child\t0\n10\n", out)
+            end)
+        end
+
         it("that comes before the first use of a device is a process like any other", function()
             assert.equal("3\nchild\t0\n7\n", (forked [[
                 fork(function() print((gpu.mat(4, 4, "u8", {fill = 3}):at(3, 3))) end)

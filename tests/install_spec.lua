@@ -59,6 +59,20 @@ describe("an installed gpuwb #build", function()
         assert.truthy(count > 0)
     end)
 
+    it("reads videos through libav where it was built with it", function()
+        if not at_hand() then return end
+        local av = io.open("build/release/gpuwb_av.so")
+        local code = "'print(require(\"gpuwb.cdef\").C.gwb_libav() ~= nil)'"
+        local expected = tostring(av ~= nil) .. "\n"
+        assert.equal(expected, shell(("cd / && %s/bin/gpuwb -e %s"):format(base, code)).out)
+        assert.equal(expected, shell(("cd %s/bin && PATH=.:$PATH gpuwb -e %s"):format(base, code)).out)
+        local luajit = helper.find "luajit"
+        if luajit then
+            assert.equal(expected, shell(("cd / && LUA_CPATH='%s/lib/lua/5.1/?.so' %s -e 'require \"gpuwb\"' -e %s"):format(base, luajit, code)).out)
+        end
+        assert.equal(av ~= nil, io.open(base .. "/lib/gpuwb/gpuwb_av.so") ~= nil)
+    end)
+
     it("has a man page and completions that their readers take", function()
         if not at_hand() then return end
         local man = helper.read(base .. "/share/man/man1/gpuwb.1")

@@ -33,14 +33,15 @@ function kernels.built_in()
     return os.getenv "GPUWB_SM" ~= "none" and helper.run("command -v nvcc || ls ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"):find "^/[^\n]*nvcc\n" ~= nil
 end
 
--- A folder with a libcuda.so.1 that needs no GPU; nil where it cannot be made. To be removed.
+-- A folder with a libcuda.so.1 and a libnvcuvid.so.1 that need no GPU; nil where it cannot be made. To be removed.
 function kernels.fake_driver()
     if select(2, helper.run("test -f tests/c/fake_driver.c -a -f src/gwb.h && command -v ${CC:-cc}")) ~= 0 then
         return nil
     end
     local folder = helper.folder()
     local out, status = helper.run("${CC:-cc} -std=gnu11 -D_GNU_SOURCE= -O2 -Wall -Wextra -Werror -fPIC -shared -pthread -ffp-contract=off "
-        .. "-fvisibility=hidden -Isrc -Ikernels tests/c/fake_driver.c tests/c/fake_rest.c -o " .. folder .. "/libcuda.so.1 -lm")
+        .. "-fvisibility=hidden -Isrc -Ikernels tests/c/fake_driver.c tests/c/fake_nvdec.c tests/c/fake_rest.c -o " .. folder
+        .. "/libcuda.so.1 -lm && ln -s libcuda.so.1 " .. folder .. "/libnvcuvid.so.1")
     assert(status == 0, out)
     return folder
 end

@@ -125,8 +125,26 @@ helper.each_device(function(name)
             assert.truthy((gpu.reduce(m, "max")) > 100)
         end)
 
+        it("video.lua writes the frames of a video", function()
+            if command.shell("cd " .. command.quote(folder) .. " && ffmpeg -v error -y -f lavfi -i testsrc2=size=64x48:rate=5:duration=2 -pix_fmt yuv420p "
+                .. "some.mp4").status ~= 0 then
+                return pending "no ffmpeg here"
+            end
+            local text = run("video", folder .. "/some.mp4", folder .. "/some-%d.png", "--every", "3")
+            assert.truthy(text:find("^frames of .*/some%.mp4 %(%w+%) by %w+, 10 taken, closed: 4 of them in "), text)
+            for img, n in gpu.frames(folder .. "/some.mp4") do
+                local file = io.open(("%s/some-%d.png"):format(folder, n))
+                assert.equal(n % 3 == 0, file ~= nil)
+                if file then
+                    file:close()
+                    local rgb = img:convert("rgb24", {from = {matrix = "bt601", range = "limited"}})
+                    assert.equal(rgb.planes[1]:download(), gpu.load(("%s/some-%d.png"):format(folder, n)).planes[1]:download())
+                end
+            end
+        end)
+
         it("say what they want", function()
-            for _, script in ipairs {"contact_sheet", "compare", "histogram", "waveform", "vectorscope", "letterbox"} do
+            for _, script in ipairs {"video", "contact_sheet", "compare", "histogram", "waveform", "vectorscope", "letterbox"} do
                 local result = command.run {"scripts/" .. script .. ".lua"}
                 assert.equal(1, result.status)
                 assert.truthy(result.err:find("^usage: gpuwb scripts/" .. script .. ".lua"), result.err)

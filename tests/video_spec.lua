@@ -1,11 +1,14 @@
 -- SPDX-License-Identifier: MIT
--- Video through ffmpeg: the frames bit by bit, the programs started and ended cleanly, and every failure told.
+-- Video through ffmpeg and through libav: the frames bit by bit, programs and threads started and ended cleanly, and every failure told. What libav and
+-- NVDEC do by themselves is in decoder_spec.lua.
 local gpu = require "gpuwb"
 local ffi = require "ffi"
 local helper = require "tests.helper"
 local raises = helper.raises
+local C = require("gpuwb.cdef").C
 
 local have = select(2, helper.run("ffmpeg -version && ffprobe -version")) == 0
+local have_libav = C.gwb_libav() ~= nil
 local folder
 
 setup(function() folder = helper.folder() end)
@@ -18,6 +21,24 @@ local function it_with_ffmpeg(name, fn)
         end
         fn()
     end)
+end
+
+-- A test of each way to read a video: fn(read, by), where read is gpu.frames that way.
+local function it_each_way(name, fn)
+    for _, by in ipairs {"ffmpeg", "libav"} do
+        it_with_ffmpeg(name .. ", by " .. by, function()
+            if by == "libav" and not have_libav then
+                pending "no libav here"
+            end
+            fn(function(path, opts)
+                local with = {by = not path:find("%.y4m$") and by or nil}
+                for key, value in pairs(opts or {}) do
+                    with[key] = value
+                end
+                return gpu.frames(path, with)
+            end, by)
+        end)
+    end
 end
 
 local function ffmpeg(arguments)
@@ -33,6 +54,11 @@ local function children()
         n = n + (name and tonumber(parent) == self and 1 or 0)
     end
     return n
+end
+
+-- Threads of this process that decode ahead.
+local function threads()
+    return select(2, helper.run("cat /proc/" .. io.open("/proc/self/stat"):read("*n") .. "/task/*/comm"):gsub("gpuwb%-video", ""))
 end
 
 local function files()
@@ -61,7 +87,7 @@ end
 
 helper.each_device(function(name)
     describe("frames", function()
-        it_with_ffmpeg("come back as they were written, with what they mean", function()
+        it_each_way("come back as they were written, with what they mean", function(read)
             local kinds = {
                 {"yuv420p", 64, 48}, {"yuv420p", 5, 3}, {"yuv420p", 1, 1}, {"yuv422p", 17, 31}, {"yuv444p", 33, 2}, {"gray", 19, 7},
                 {"yuv420p10le", 31, 17}, {"gray16le", 6, 5}, {"bgr0", 7, 5}, {"yuva420p", 9, 9}, {"gbrp10le", 8, 3},
@@ -82,7 +108,7 @@ helper.each_device(function(name)
                 w:close()
                 w:close()
                 local count = 0
-                for img, n in gpu.frames(path) do
+                for img, n in read(path) do
                     assert.equal(count, n)
                     count = count + 1
                     assert.same({format, width, height, name}, {img.format, img.width, img.height, img.planes[1].device})
@@ -99,27 +125,27 @@ helper.each_device(function(name)
             assert.equal(0, children())
         end)
 
-        it_with_ffmpeg("are those that ffmpeg gives, from the one asked for on", function()
+        it_each_way("are those that ffmpeg gives, from the one asked for on", function(read)
             ffmpeg "-f lavfi -i testsrc2=size=98x54:rate=25:duration=2 -c:v libx264 -pix_fmt yuv420p -colorspace bt709 -color_range tv clip.mp4"
             ffmpeg "-i clip.mp4 -pix_fmt yuv420p clip.y4m"
             local path = folder .. "/clip.mp4"
             local expected, count = {}, 0
-            for img in gpu.frames(folder .. "/clip.y4m") do
+            for img in read(folder .. "/clip.y4m") do
                 expected[#expected + 1] = img
             end
             assert.equal(50, #expected)
-            for img, n in gpu.frames(path) do
+            for img, n in read(path) do
                 same(expected[n + 1], img)
                 count = count + 1
             end
             assert.equal(50, count)
             local s = gpu.stream()
-            for img, n in gpu.frames(path, {frame = 47, stream = s}) do
+            for img, n in read(path, {frame = 47, stream = s}) do
                 same(expected[n + 1], img)
                 count = count + 1
             end
             assert.equal(53, count)
-            raises("BAD_ARGUMENT", {"no frame 50", "clip.mp4"}, gpu.frames(path, {frame = 50}))
+            raises("BAD_ARGUMENT", {"no frame 50", "clip.mp4"}, read(path, {frame = 50}))
             local info = gpu.video_info(path)
             assert.same({"h264", 98, 54, 25, 50, 2, "bt709", "limited"},
                 {info.codec, info.width, info.height, info.fps, info.frames, info.duration, info.matrix, info.range})
@@ -147,72 +173,74 @@ helper.each_device(function(name)
             same(gpu.load_raw(folder .. "/big.raw", "gray16le", 16, 16, {frame = 1}), gpu.frames(folder .. "/big.nut", {frame = 1})())
         end)
 
-        it_with_ffmpeg("are turned as the file says", function()
+        it_each_way("are turned as the file says", function(read)
             ffmpeg "-i clip.mp4 -c copy -metadata:s:v rotate=90 turned.mp4"
             local path = folder .. "/turned.mp4"
             if not gpu.video_info(path).rotation then
                 pending "this ffmpeg writes no rotation"
             end
-            local stored, upright = gpu.frames(path, {orient = false})(), gpu.frames(path)()
+            local stored, upright = read(path, {orient = false})(), read(path)()
             assert.same({98, 54, 54, 98}, {stored.width, stored.height, upright.width, upright.height})
             local clockwise, counter = stored:rotate(90), stored:rotate(270)
             local y = upright.planes[1]:download()
             assert.is_true(y == clockwise.planes[1]:download() or y == counter.planes[1]:download())
         end)
 
-        it_with_ffmpeg("of a JPEG stream are full range", function()
+        it_each_way("of a JPEG stream are full range", function(read)
             ffmpeg "-f lavfi -i testsrc=size=32x32:duration=0.2 -pix_fmt yuvj420p -c:v mjpeg j.avi"
-            local img = gpu.frames(folder .. "/j.avi")()
+            local img = read(folder .. "/j.avi")()
             assert.same({"yuv420p", "full"}, {img.format, img.range})
         end)
 
-        it_with_ffmpeg("end with the loop, the last reference, or close", function()
+        it_each_way("end with the loop, the last reference, or close", function(read, by)
+            local running = by == "ffmpeg" and children or threads
             ffmpeg "-f lavfi -i testsrc=size=640x480:rate=25:duration=20 -c:v mpeg4 long.mp4"
             local path = folder .. "/long.mp4"
-            for _, n in gpu.frames(path) do
+            for _, n in read(path) do
                 if n == 1 then
                     break
                 end
             end
             collectgarbage()
             collectgarbage()
-            assert.equal(0, children())
-            local frames = gpu.frames(path)
+            assert.equal(0, running())
+            local frames = read(path)
             assert.truthy(frames())
-            assert.equal(1, children())
+            assert.equal(1, running())
             frames:close()
             frames:close()
-            assert.equal(0, children())
+            assert.equal(0, running())
             assert.is_nil(frames())
             pcall(function()
-                for _ in gpu.frames(path) do
+                for _ in read(path) do
                     error "in the loop"
                 end
             end)
             collectgarbage()
             collectgarbage()
-            assert.equal(0, children())
+            assert.equal(0, running())
             raises("BAD_ARGUMENT", "frames:close", frames.close, {})
         end)
 
-        it_with_ffmpeg("take a bounded memory, however far ahead the program is", function()
+        it_each_way("take a bounded memory, however far ahead the decoder is", function(read, by)
             local before = gpu.memory("host").used
-            local frames = gpu.frames(folder .. "/long.mp4")
+            local frames = read(folder .. "/long.mp4")
             frames()
             local s = gpu.stream {device = "host"}
             s:sleep(200):synchronize()
             local taken = gpu.memory("host").used - before
-            assert.is_true(taken < 11 * 640 * 480 * 1.6, taken .. " bytes")
+            local most = by == "ffmpeg" and 11 or 14    -- libavcodec has some of its own
+            assert.is_true(taken < most * 640 * 480 * 1.6, taken .. " bytes")
             frames:close()
         end)
 
-        it_with_ffmpeg("stay right while the stream is behind", function()
+        it_each_way("stay right while the stream is behind", function(read)
             local expected = {}
-            for img in gpu.frames(folder .. "/clip.y4m") do
+            for img in read(folder .. "/clip.y4m") do
                 expected[#expected + 1] = img
             end
             local s, got = gpu.stream(), {}
-            for img, n in gpu.frames(folder .. "/clip.mp4", {stream = s}) do
+            for img, n in read(folder .. "/clip.mp4", {stream = s}) do
                 s:sleep(n % 7)
                 got[n + 1] = img
             end
@@ -221,26 +249,27 @@ helper.each_device(function(name)
             end
         end)
 
-        it_with_ffmpeg("are lost when a device is reset, with an error", function()
+        it_each_way("are lost when a device is reset, with an error", function(_, by)
             local out, status = helper.child(([[
                 local gpu = require "gpuwb"
                 gpu.device "%s"
-                local frames = gpu.frames "%s/long.mp4"
+                local frames = gpu.frames("%s/long.mp4", {by = "%s"})
                 assert(frames())
                 gpu.reset()
                 local ok, err = pcall(frames)
                 print(ok, err.code, frames())
-                print(gpu.frames "%s/long.mp4" ():convert("rgb24", {matrix = "bt601", range = "limited"}).width)]]):format(name, folder, folder))
+                print(gpu.frames("%s/long.mp4", {by = "%s"})():convert("rgb24", {matrix = "bt601", range = "limited"}).width)]])
+                :format(name, folder, by, folder, by))
             assert.same({"false\tCLOSED\tnil\n640\n", 0}, {out, status})
         end)
 
-        it_with_ffmpeg("go from a video to a video", function()
+        it_each_way("go from a video to a video", function(read)
             local w = gpu.video_writer(folder .. "/copy.mkv", {codec = "ffv1", fps = 25})
-            for img in gpu.frames(folder .. "/clip.mp4") do
+            for img in read(folder .. "/clip.mp4") do
                 w:write(img)
             end
             w:close()
-            local a, b = gpu.frames(folder .. "/clip.mp4"), gpu.frames(folder .. "/copy.mkv")
+            local a, b = read(folder .. "/clip.mp4"), read(folder .. "/copy.mkv")
             for _ = 1, 50 do
                 same(a(), b())
             end
@@ -415,19 +444,19 @@ describe("video files", function()
         assert.is_nil(files():find("%f[%w]x%f[%W]\n"))
     end)
 
-    it_with_ffmpeg("that are none, cut or damaged are told", function()
-        raises("NO_FILE", "nothing.mp4", gpu.frames, folder .. "/nothing.mp4")
+    it_each_way("that are none, cut or damaged are told", function(read, by)
+        raises("NO_FILE", "nothing.mp4", read, folder .. "/nothing.mp4")
         raises("NO_FILE", "nothing.mp4", gpu.video_info, folder .. "/nothing.mp4")
-        raises("IO", folder, gpu.frames, folder)
+        raises("IO", folder, read, folder)
         local file = io.open(folder .. "/text.mp4", "wb")
         file:write(("no video\n"):rep(100))
         file:close()
-        raises("BAD_FILE", {"text.mp4", "ffprobe"}, gpu.frames, folder .. "/text.mp4")
+        raises("BAD_FILE", {"text.mp4", by == "ffmpeg" and "ffprobe" or "libav"}, read, folder .. "/text.mp4")
         file = io.open(folder .. "/empty.mp4", "wb")
         file:close()
-        raises("BAD_FILE", "empty.mp4", gpu.frames, folder .. "/empty.mp4")
+        raises("BAD_FILE", "empty.mp4", read, folder .. "/empty.mp4")
         ffmpeg "-f lavfi -i sine=duration=0.1 sound.wav"
-        raises("BAD_FILE", {"sound.wav", "no video"}, gpu.frames, folder .. "/sound.wav")
+        raises("BAD_FILE", {"sound.wav", "no video"}, read, folder .. "/sound.wav")
 
         ffmpeg "-f lavfi -i testsrc2=size=98x54:rate=25:duration=2 -c:v libx264 -movflags faststart cut.mp4"
         local whole = io.open(folder .. "/cut.mp4", "rb"):read("*a")
@@ -437,12 +466,12 @@ describe("video files", function()
             file:close()
             local n = 0
             raises("BAD_FILE", {"cut.mp4", "strict=false"}, function()
-                for _ in gpu.frames(folder .. "/cut.mp4") do
+                for _ in read(folder .. "/cut.mp4") do
                     n = n + 1
                 end
             end)
             assert.is_true(n > 1 and n < 50)
-            for _ in gpu.frames(folder .. "/cut.mp4", {strict = false}) do
+            for _ in read(folder .. "/cut.mp4", {strict = false}) do
                 n = n - 1
             end
             assert.equal(0, n)
@@ -450,10 +479,10 @@ describe("video files", function()
         file = io.open(folder .. "/cut.mp4", "wb")
         file:write(whole:sub(1, 60))
         file:close()
-        raises("BAD_FILE", "cut.mp4", gpu.frames, folder .. "/cut.mp4", {strict = false})
+        raises("BAD_FILE", "cut.mp4", read, folder .. "/cut.mp4", {strict = false})
     end)
 
-    it_with_ffmpeg("whose frames change their size end with an error", function()
+    it_each_way("whose frames change their size end with an error", function(read)
         for i, size in ipairs {"64x32", "32x64", "128x64", "64x32"} do     -- the second has the bytes of the first
             ffmpeg(("-f lavfi -i testsrc2=size=%s:rate=25:duration=0.4 -c:v libx264 -pix_fmt yuv420p -bf 0 part%d.h264"):format(size, i))
         end
@@ -461,7 +490,7 @@ describe("video files", function()
             helper.run(("cd '%s' && cat part1.h264 part%d.h264 >sizes.h264"):format(folder, i))
             local n = 0
             raises("BAD_FILE", {"sizes.h264", "changes", "64x32"}, function()
-                for img in gpu.frames(folder .. "/sizes.h264") do
+                for img in read(folder .. "/sizes.h264") do
                     assert.same({64, 32}, {img.width, img.height})
                     n = n + 1
                 end
@@ -470,18 +499,18 @@ describe("video files", function()
         end
         helper.run(("cd '%s' && cat part1.h264 part4.h264 >sizes.h264"):format(folder))
         local n = 0
-        for _ in gpu.frames(folder .. "/sizes.h264") do
+        for _ in read(folder .. "/sizes.h264") do
             n = n + 1
         end
         assert.equal(20, n)
     end)
 
-    it_with_ffmpeg("obey the limits", function()
+    it_each_way("obey the limits", function(read)
         local before = gpu.limits {bytes = 5000}
-        raises("LIMIT", {"clip.mp4", "98x54", "5000"}, gpu.frames, folder .. "/clip.mp4")
+        raises("LIMIT", {"clip.mp4", "98x54", "5000"}, read, folder .. "/clip.mp4")
         gpu.limits(before)
         before = gpu.limits {pixels = 98 * 54 - 1}
-        raises("LIMIT", "pixels", gpu.frames, folder .. "/clip.mp4")
+        raises("LIMIT", "pixels", read, folder .. "/clip.mp4")
         gpu.limits(before)
     end)
 
@@ -492,7 +521,7 @@ describe("video files", function()
             file:write("some")
             file:close()
             local img = gpu.image("gray", 4, 4)
-            print(select(2, pcall(gpu.frames, "%s/some.mp4")))
+            print(select(2, pcall(gpu.frames, "%s/some.mp4", {by = "ffmpeg"})))
             print(select(2, pcall(gpu.video_info, "%s/some.mp4")))
             print(select(2, pcall(function() gpu.video_writer("%s/new.mp4"):write(img) end)))]]):format(folder, folder, folder, folder), "PATH=/nowhere")
         assert.equal(3, select(2, out:gsub("apt%-get install ffmpeg", "")), out)
@@ -520,6 +549,7 @@ describe("video files", function()
         raises("BAD_ARGUMENT", "image", w.write, w, 3)
         raises("BAD_ARGUMENT", "unknown option", w.write, w, gpu.image("gray", 2, 2), {sream = 1})
         raises("BAD_ARGUMENT", "path", gpu.video_info, 3)
+        raises("BAD_ARGUMENT", {"by", "nvdec, libav, ffmpeg"}, gpu.frames, "a.mp4", {by = "x"})
         raises("BAD_ARGUMENT", "orient", gpu.frames, "a.mp4", {orient = 1})
         raises("BAD_ARGUMENT", "raw frames", gpu.frames, "a.mp4", {width = 1})
     end)

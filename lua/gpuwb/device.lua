@@ -163,16 +163,22 @@ function device.collect_due()
     release_owners()
 end
 
+-- Collects, lets go of what is no longer used, and gives what was kept for reuse on the device at `position` back.
+function device.collect(position)
+    collectgarbage()
+    collectgarbage()        -- what a weak table has for a key goes a turn later than the key
+    C.gwb_collected()
+    release_owners()
+    C.gwb_trim(position)
+end
+
 -- Calls make(...), a function that returns a status, for memory on the device at `position`: collects first where that pays, and once more
 -- before an out-of-memory error is raised.
 function device.allocate(op, position, make, ...)
     device.collect_due()
     local rc = make(...)
     if rc < 0 and ffi.string(C.gwb_status_name(rc)) == "OUT_OF_MEMORY" then
-        collectgarbage()
-        C.gwb_collected()
-        release_owners()
-        C.gwb_trim(position)
+        device.collect(position)
         rc = make(...)
     end
     check.status(rc, op)

@@ -120,6 +120,11 @@ local function add_programs(add)
     local all = ffmpeg and ffprobe
     add(all and "ok" or "--", "ffmpeg", all and ffmpeg or ffmpeg and "no ffprobe" or "no ffmpeg",
         not all and "install ffmpeg, which brings both, for gpu.frames, gpu.video_info and gpu.video_writer of video files" or nil)
+    local C = require("gpuwb.cdef").C
+    local libav = C.gwb_libav()
+    add(libav ~= nil and "ok" or "--", "libav", libav ~= nil and ffi.string(libav) or ffi.string(C.gwb_error_message()),
+        libav == nil and "gpu.frames goes through ffmpeg; for NVDEC and frames without a pipe install libavformat-dev, libavcodec-dev and libavutil-dev, "
+            .. "and build gpuwb again" or nil)
     local ok, python = pcall(require, "gpuwb.python")
     local there, np = ok, nil
     if ok then

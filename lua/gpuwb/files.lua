@@ -292,8 +292,17 @@ function Frames:close()
     end
 end
 
+function Frames:__tostring()
+    local kind = self.by == "gpuwb" and "" or (" (%s)"):format(self.codec)
+    return ("frames of %s%s by %s, %d taken%s"):format(self.path, kind, self.by, self.n - self.first, self.reader and "" or ", closed")
+end
+
 local function next_frame(self)
     local op, opts = "gpu.frames", self.opts
+    if C.gwb_stream_records(self.position, self.stream) == 1 then
+        check.fail("UNSUPPORTED", op, "the stream is recording, and a graph would copy again from memory that has other frames by then: read frames outside "
+            .. "of stream:capture")
+    end
     local img = self.reader:next()
     if not img then
         return nil
@@ -312,7 +321,7 @@ local function next_frame(self)
 end
 
 function Frames:__call()
-    if not self.reader then
+    if not (self.reader and self.reader.handle) then    -- closed, or in a finalizer at the program's end
         return nil
     end
     local ok, img = pcall(next_frame, self)
@@ -341,23 +350,27 @@ end
 
 Stored.close = close_frames
 
---- gpu.frames(path [, {format=, width=, height=, frame=, device=, stream=, strict=, orient=, matrix=, range=, …}]) -> iterator: for img, n in
--- gpu.frames(path). A y4m or a GIF; with format, width and height a raw file; "-" is one of these from standard input; any other file is a video, whose frames
--- the program ffmpeg decodes, read ahead of the loop. Each frame is a new image in the file's own pixel format, or converted to format= on its device;
--- n counts from 0, and frame= is where to begin. A cut or damaged file is an error behind its last good frame, and with strict=false the end. Tags given
--- here come in the place of the file's. A video is turned as it says, unless orient=false. iterator:close() ends it before its end, as dropping it does.
--- Errors: NO_FILE, BAD_FILE, UNSUPPORTED without ffmpeg, LIMIT (gpu.limits).
+--- gpu.frames(path [, {format=, width=, height=, frame=, device=, stream=, strict=, orient=, by=, matrix=, range=, …}]) -> iterator: for img, n in
+-- gpu.frames(path). A y4m or a GIF; with format, width and height a raw file; "-" is one of these from standard input; any other file is a video, decoded
+-- ahead of the loop: by NVDEC where the device is cuda and it takes the file, else by libav's libraries, where gpuwb was built with them, else by the
+-- program ffmpeg; by="nvdec", "libav" or "ffmpeg" says which it must be, and iterator.by which it is. Each frame is a new image in the file's own pixel
+-- format (NVDEC: nv12, p010le and the like), or converted to format= on its device; n counts from 0, and frame= is where to begin. NVDEC's frames are its
+-- own memory, without a copy, of three at a time; while more are kept, and not closed, the next ones are copied on the device. MPEG-1, -2, -4 and MJPEG,
+-- which it decodes to other bits than the host, want by="nvdec". A cut or damaged file is an error behind its last good frame, and with strict=false the
+-- end. Tags given here come in the place of the file's. A video is turned as it says, unless orient=false. iterator:close() ends it before its end, as
+-- dropping it does. In a stream:capture it is an error.
+-- Errors: NO_FILE, BAD_FILE, UNSUPPORTED without libav and ffmpeg, or where by= cannot be; LIMIT (gpu.limits).
 function public.frames(path, opts)
     local op = "gpu.frames"
     check.path(op, "path", path)
-    opts = check.options(op, opts, {"format", "width", "height", "orient", unpack(raw_options)})
+    opts = check.options(op, opts, {"format", "width", "height", "orient", "by", unpack(raw_options)})
     local given = {}
     for key, value in pairs(opts) do
         given[key] = value
     end
     local params = reading(op, opts)
     local position, stream = target(op, opts)
-    local frames = {opts = given, stream = stream, n = tonumber(params.frame) - 1}
+    local frames = {opts = given, position = position, stream = stream, n = tonumber(params.frame) - 1}
     local make, bytes
     if opts.width ~= nil or opts.height ~= nil then
         if opts.format == nil then
@@ -370,13 +383,20 @@ function public.frames(path, opts)
     for _, tag in ipairs(tags) do
         format.tag(op, tag, opts[tag])
     end
+    if opts.by ~= nil then
+        check.choice(op, "by", opts.by, {"nvdec", "libav", "ffmpeg"})
+    end
     if make or check.status(C.gwb_frames_known(path), op) == 1 then
+        if opts.by ~= nil then
+            check.fail("BAD_ARGUMENT", op, "%s: by = %q is for videos, and gpuwb reads this file itself", path, opts.by)
+        end
         local reader = open_frames(op, path, bytes or 0, params)
         reader.make, reader.picture, reader.position, reader.stream = make, new_picture(), position, stream
         frames.reader = setmetatable(reader, Stored)
     else
         frames.reader = video.open(op, path, given, params, position, stream)
     end
+    frames.path, frames.first, frames.by, frames.codec = path, frames.n, frames.reader.by or "gpuwb", frames.reader.codec
     return setmetatable(frames, Frames)
 end
 

@@ -3,6 +3,7 @@
 local ffi = require "ffi"
 local core = require "gpuwb.core"
 local check = require "gpuwb.check"
+local decoder = require "gpuwb.decoder"
 local device = require "gpuwb.device"
 local format = require "gpuwb.format"
 local image = require "gpuwb.image"
@@ -61,8 +62,9 @@ local function probe(op, path)
     if rc < 0 then
         fail(op, rc, "%s: ", path)
     end
-    local said = {}
-    for key, value in ffi.string(bytes.data, tonumber(bytes.size)):gmatch("([%w_.]+)=([^\n]*)") do
+    local text, said = ffi.string(bytes.data, tonumber(bytes.size)), {}
+    C.gwb_bytes_free(ffi.gc(bytes, nil))
+    for key, value in text:gmatch("([%w_.]+)=([^\n]*)") do
         said[key] = value:gsub('^"(.*)"$', "%1")
     end
     keep[1] = nil
@@ -129,8 +131,8 @@ end
 local Reader = {}
 Reader.__index = Reader
 
--- Opens the video for gpu.frames, whose options are checked; params: what it may take, the first frame, and whether damage is borne.
-function video.open(op, path, opts, params, position, stream)
+-- Opens it through ffmpeg.
+local function open(op, path, opts, params, position, stream)
     local info, version = probe(op, path)
     local pix_fmt, f = pixel_format(op, path, info, opts.format)
     local width, height, turned = info.width, info.height, opts.orient ~= false and info.rotation or 0
@@ -183,8 +185,26 @@ function video.open(op, path, opts, params, position, stream)
     if given.range == nil then
         given.range = format.find(op, info.format == pix_fmt:sub(2) and info.format or f.name).range
     end
-    return check.own(setmetatable({op = op, path = path, format = f, width = width, height = height, first = first, given = given, blocks = {},
-                                   stream = stream, frames = ffi.new("int64_t[1]")}, Reader), out[0], C.gwb_video_close)
+    local reader = {op = op, by = "ffmpeg", codec = info.codec, path = path, format = f, width = width, height = height, first = first, given = given,
+                    blocks = {}, stream = stream, frames = ffi.new("int64_t[1]")}
+    return check.own(setmetatable(reader, Reader), out[0], C.gwb_video_close)
+end
+
+-- Opens the video for gpu.frames, whose options are checked; params: what it may take, the first frame, and whether damage is borne. What libav does not
+-- take goes through ffmpeg, unless `by` says how it shall be read.
+function video.open(op, path, opts, params, position, stream)
+    local why
+    if opts.by ~= "ffmpeg" then
+        local reader
+        reader, why = decoder.open(op, path, opts, params, position, stream)
+        if reader then
+            return reader
+        elseif opts.by then
+            check.fail("UNSUPPORTED", op, "%s: %s", path, why)
+        end
+        C.gwb_decoder_say(("%s: %s; read through ffmpeg"):format(path, why))
+    end
+    return open(op, path, opts, params, position, stream)
 end
 
 -- The planes of the frame in a block, views of it.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Whole files: read to the end, written beside the target and renamed. Every byte is checked.
 #include "codec.h"
+#include "stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,20 +20,48 @@
 static int fail_io(const char *path, const char *doing, int error)
 {
     char text[128];
-    int status = error == ENOENT || error == ENOTDIR ? GWB_NO_FILE : error == ENOMEM ? GWB_OUT_OF_MEMORY : GWB_IO;
+    int status = error == EINTR ? GWB_INTERRUPTED : error == ENOENT || error == ENOTDIR ? GWB_NO_FILE : error == ENOMEM ? GWB_OUT_OF_MEMORY : GWB_IO;
     return gwb_fail(status, "%s: %s: %s", path, doing, strerror_r(error, text, sizeof text));
+}
+
+// ---- reading. A pipe may have nothing to give for ever, so what is no regular file is waited for in pieces of time, between which Ctrl-C is heard.
+
+static ssize_t read_pipe(void *cookie, char *to, size_t size)
+{
+    struct pollfd end = {.fd = (int)(intptr_t)cookie, .events = POLLIN};
+    for (;;) {
+        if (poll(&end, 1, 100) > 0) {
+            ssize_t got = read(end.fd, to, size);
+            if (got >= 0 || (errno != EAGAIN && errno != EINTR)) return got;
+        }
+        if (gwb_interrupted()) {
+            errno = EINTR;
+            return -1;
+        }
+    }
+}
+
+static int close_pipe(void *cookie)
+{
+    return close((int)(intptr_t)cookie);
+}
+
+static FILE *open_stream(int fd, bool regular)
+{
+    if (regular) return fdopen(fd, "rb");
+    return fopencookie((void *)(intptr_t)fd, "rb", (cookie_io_functions_t){.read = read_pipe, .close = close_pipe});
 }
 
 int gwb_file_open(const char *path, FILE **file, int64_t *size)
 {
     bool standard = strcmp(path, "-") == 0;
     struct stat info;
-    int fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+    int fd = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return fail_io(path, "cannot open", errno);
     *file = NULL;
     if (fstat(fd, &info) != 0) fail_io(path, "cannot read", errno);
     else if (S_ISDIR(info.st_mode)) fail_io(path, "cannot read", EISDIR);
-    else if (!(*file = fdopen(fd, "rb"))) fail_io(path, "cannot read", errno);
+    else if (!(*file = open_stream(fd, S_ISREG(info.st_mode)))) fail_io(path, "cannot read", errno);
     if (!*file) {
         close(fd);
         return GWB_IO;

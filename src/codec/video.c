@@ -184,8 +184,8 @@ static void stop_readers(void)
 
 static void enter(gwb_video *v)
 {
+    gwb_call_before_reset(stop_readers);
     pthread_mutex_lock(&open_lock);
-    gwb_before_reset = stop_readers;
     v->next = open_videos;
     if (v->next) v->next->previous = v;
     open_videos = v;

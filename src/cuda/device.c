@@ -34,6 +34,11 @@ void gwb_cuda_leave(CUcontext *outer)
         gwb_cuda.CtxSetCurrent(*outer);
 }
 
+void *gwb_cuda_context(gwb_device *d)
+{
+    return gwb_cuda_of(d)->context;
+}
+
 static void *cuda_enter(gwb_device *d)
 {
     return gwb_cuda_enter(d);

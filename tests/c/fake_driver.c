@@ -808,6 +808,7 @@ API cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
     (void)device;
     *value = attribute == GWB_CUDA_ATTRIBUTE_MAX_PITCH ? INT32_MAX : attribute == GWB_CUDA_ATTRIBUTE_MAJOR ? 9 : attribute == GWB_CUDA_ATTRIBUTE_SHARED ? 227 << 10
              : attribute == 1 ? 1024 : attribute == 8 ? 49152 : attribute == 39 ? 2048   // threads and shared bytes of a block, threads of a multiprocessor
+             : attribute == 14 ? 512    // alignment of textures
              : attribute == GWB_CUDA_ATTRIBUTE_UNITS;
     return 0;
 }
