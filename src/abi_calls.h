@@ -123,6 +123,8 @@ int gwb_load(const char *path, const gwb_read_params *params, gwb_picture *pictu
 int gwb_decode_isolated(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture);
 int gwb_load_isolated(const char *path, const gwb_read_params *params, gwb_picture *picture);
 void gwb_picture_free(gwb_picture *picture);
+// Moves the pixels of a picture that lies in the host device's pool as such a mat would into `mat`, which is the caller's then: 1. 0: it lies elsewhere.
+int gwb_picture_move(gwb_picture *picture, gwb_mat *mat);
 // Whether optional libraries are used (use < 0 asks, 0 and 1 set, for the whole process); returns what it was.
 int gwb_codec_libraries(int use);
 const char *gwb_codec_library(const char *kind);        // what "png" or "jpg" is decoded by now; static

@@ -340,7 +340,7 @@ typedef struct gwb_picture {
     int32_t planes;         // planes used
     int32_t orientation;    // EXIF, 1..8, of the pixels as they lie here; 0: not said
     gwb_plane plane[4];
-    void *memory;           // holds the planes; freed by gwb_picture_free. NULL: borrowed
+    void *memory;           // holds the planes; freed by gwb_picture_free. NULL: borrowed, or in `room`
     int64_t bytes;          // of all planes, where they lie tight and one behind the other
     int32_t rate[2];        // frames a second as a fraction; 0, 0: not said
     char native[16];        // pixel format of the planes as they are coded (JPEG): "yuv420p"
@@ -353,6 +353,7 @@ typedef struct gwb_picture {
     uint8_t *icc;           // colour profile, freed with the picture; NULL: none
     int64_t icc_size;       // bytes
     int64_t mapped;         // bytes of `memory` where it is mapped and not allocated; 0 else
+    gwb_mat *room;          // memory of the host device's pool that holds the planes, given back with the picture; NULL: none
 } gwb_picture;
 
 // How to read. All zero is the default.
@@ -366,6 +367,8 @@ typedef struct gwb_read_params {
     int32_t native;         // 1: a JPEG's planes as they are coded, not turned
     int32_t header_only;    // 1: sizes, format and tags; no pixels (memory is NULL)
     int32_t timeout;        // ms that an isolated decoder may take; 0: 60000
+    int32_t room;           // where large pictures lie: 0 in memory of malloc, 1 in the host device's pool, 2 there and page-locked
+    int32_t pad;
     const char *array;      // of an npz; NULL: the only one
 } gwb_read_params;
 

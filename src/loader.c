@@ -2,6 +2,8 @@
 // Pictures decoded ahead: a ring of slots, threads that fill free ones in the order of the list, and a consumer that takes them in order or as they come.
 #include "loader.h"
 
+#include "codec/codec.h"
+
 #include "host/parallel.h"
 
 #include <pthread.h>
@@ -42,12 +44,17 @@ struct gwb_loader {
     pthread_cond_t freed, filled;
 };
 
-// On a cuda device the pixels go through page-locked memory, so that the copy needs no further hand and runs beside other work.
-static int upload(gwb_mat *to, const gwb_plane *p, int device, const gwb_stream *stream)
+// On a cuda device the pixels go through page-locked memory, where large ones are decoded to, so that the copy needs no further hand and runs beside
+// other work.
+static int upload(gwb_mat *to, gwb_picture *picture, int plane, int device, const gwb_stream *stream)
 {
+    const gwb_plane *p = &picture->plane[plane];
     *to = (gwb_mat){0};     // where an older one's struct may still stand, which is the consumer's now
+    if (device == 0 && gwb_picture_move(picture, to)) return 0;
     int rc = gwb_mat_create(to, device, p->width, p->height, p->type, p->channels, &(gwb_mat_params){0});
     if (rc < 0 || device == 0) return rc < 0 ? rc : gwb_upload(to, p->data, p->step, NULL);
+    const gwb_mat *locked = gwb_room_mat(picture);
+    if (locked && locked->flags & GWB_MAT_PINNED) return gwb_copy(to, locked, stream);
     gwb_mat pinned = {0};
     rc = gwb_mat_create(&pinned, 0, p->width, p->height, p->type, p->channels, &(gwb_mat_params){.pinned = 1});
     if (rc == 0) rc = gwb_upload(&pinned, p->data, p->step, NULL);
@@ -62,7 +69,7 @@ static void place(slot *s, int device, const gwb_stream *stream)
     gwb_picture *p = &s->picture;
     if (!p->format[0]) return;      // numbers of an npy want tight rows, which the consumer makes
     int rc = 0;
-    for (s->mats = 0; s->mats < p->planes && rc == 0; s->mats++) rc = upload(&s->mat[s->mats], &p->plane[s->mats], device, stream);
+    for (s->mats = 0; s->mats < p->planes && rc == 0; s->mats++) rc = upload(&s->mat[s->mats], p, s->mats, device, stream);
     if (rc < 0) {
         while (s->mats > 0) gwb_mat_close(&s->mat[--s->mats]);
         return;
@@ -73,6 +80,7 @@ static void place(slot *s, int device, const gwb_stream *stream)
     gwb_picture_free(p);
     *p = kept;
     p->memory = NULL;
+    p->room = NULL;
     p->mapped = 0;
     p->icc = icc;
 }
@@ -149,6 +157,7 @@ int gwb_loader_open(const char *const *paths, int64_t count, const gwb_loader_pa
     if (!l) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory for a list of %lld files", (long long)count);
     int threads = gwb_default_threads(params->threads);
     l->params = *params;
+    l->params.read.room = params->device > 0 ? 2 : 1;
     l->count = count;
     l->slot_count = params->prefetch > 0 ? params->prefetch : 2 * threads;
     if (threads > l->slot_count) threads = l->slot_count;

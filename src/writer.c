@@ -2,6 +2,8 @@
 // Pictures written behind: the producer hands copies over and goes on; threads encode and write them.
 #include "loader.h"
 
+#include "codec/codec.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,17 +41,20 @@ int gwb_picture_copy(const gwb_picture *from, gwb_picture *to)
     }
     *to = *from;
     to->mapped = 0;
-    to->memory = malloc((size_t)size + (size == 0));
+    to->memory = NULL;
+    to->room = NULL;
+    uint8_t *data = gwb_room_block(to, size);
+    if (!data) data = to->memory = malloc((size_t)size + (size == 0));
     to->icc = NULL;
     if (from->icc && (to->icc = malloc((size_t)from->icc_size))) memcpy(to->icc, from->icc, (size_t)from->icc_size);
-    if (!to->memory || (from->icc && !to->icc)) {
+    if (!data || (from->icc && !to->icc)) {
         gwb_picture_free(to);
         return gwb_fail(GWB_OUT_OF_MEMORY, "no memory for a copy of %lld bytes", (long long)size);
     }
     for (int i = 0; i < from->planes; i++) {
         const gwb_plane *p = &from->plane[i];
         int64_t row = (int64_t)p->width * p->channels * gwb_type_size(p->type);
-        to->plane[i].data = (uint8_t *)to->memory + used;
+        to->plane[i].data = data + used;
         to->plane[i].step = row;
         for (int32_t y = 0; y < p->height; y++) memcpy(to->plane[i].data + y * row, p->data + y * p->step, (size_t)row);
         used += (row * p->height + 63) / 64 * 64;

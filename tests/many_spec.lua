@@ -154,6 +154,61 @@ helper.each_device(function(name)
             assert.equal(60, seen)
             assert.is_true(most <= 6 * 3.2e6, tostring(most))
         end)
+
+        -- Large ones are decoded into memory of the pool, which a mat takes over as it is.
+        it("that are large are right in used memory, with any row size, turned and cut", function()
+            local where = fresh()
+            for _, w in ipairs {701, 704} do
+                local bytes, bigger = helper.bytes(w * 601 * 3), make.exif(6)
+                local png, jpg = where .. "/a.png", where .. "/a.jpg"
+                gpu.mat(w, 601, "u8x3"):upload(bytes):save(png)
+                local coded = gpu.encode(gpu.mat(w, 601, "u8x3", {fill = {200, 100, 50}}), "jpg")
+                helper.write(jpg, coded:sub(1, 2) .. bigger .. coded:sub(3))
+                for _ = 1, 3 do
+                    local used = {}
+                    for i = 1, 6 do
+                        used[i] = gpu.mat(w, 601, "u8x3", {fill = 0xee, device = "host"})
+                    end
+                    for i = 1, 6 do
+                        used[i]:close()
+                    end
+                    assert.equal(bytes, pixels(gpu.load(png)))
+                    for img, path in gpu.files {png, jpg, png} do
+                        if path == png then
+                            assert.equal(bytes, pixels(img))
+                            assert.is_false(img.planes[1]:is_view())
+                        else
+                            assert.same({601, w}, {img.width, img.height})
+                            local stored = gpu.load(jpg, {orient = false}).planes[1]
+                            for _, place in ipairs {{0, 0}, {600, w - 1}, {300, 77}} do
+                                assert.same({stored:at(place[2], 600 - place[1])}, at(img, place[1], place[2]))
+                            end
+                        end
+                    end
+                    local cut = gpu.decode(make.png(w, 601, 8, 2, {bytes:sub(1, w * 3)}), {strict = false})
+                    assert.same({bytes:byte(w * 3), 0, 0, 0}, {select(3, cut.planes[1]:at(w - 1, 0)), cut.planes[1]:at(w - 1, 600)})
+                end
+            end
+        end)
+
+        it("and that are dropped do not fill the memory", function()
+            local path = fresh() .. "/a.png"
+            gpu.save(gpu.mat(2048, 1024, "u8x4", {fill = 5}), path)        -- 8 MB
+            local list = {}
+            for i = 1, 150 do
+                list[i] = path
+            end
+            collectgarbage()
+            local before, most = gpu.memory().used, 0
+            for _ in gpu.files(list, {threads = 2}) do
+                most = math.max(most, gpu.memory().used - before)
+            end
+            for _ = 1, 100 do
+                gpu.load(path)
+                most = math.max(most, gpu.memory().used - before)
+            end
+            assert.is_true(most < 5e8, tostring(most))
+        end)
     end)
 
     describe("a writer", function()
@@ -180,6 +235,21 @@ helper.each_device(function(name)
             assert.same({}, w:close())
             raises("CLOSED", "closed", w.save, w, gpu.mat(1, 1, "u8", {fill = 0}), "x.png")
             raises("BAD_ARGUMENT", "writer", w.save, 7)
+        end)
+
+        it("keeps a copy of large pictures and of regions", function()
+            local where = fresh()
+            local bytes, w = helper.bytes(803 * 701 * 3), gpu.writer {threads = 2}
+            local m = gpu.mat(803, 701, "u8x3"):upload(bytes)
+            local want = m:roi(1, 2, 801, 699):download()
+            for i = 1, 6 do
+                w:save(i % 2 == 0 and m or m:roi(1, 2, 801, 699), ("%s/%d.pnm"):format(where, i))
+            end
+            m:fill(7)
+            assert.same({}, w:close())
+            for i = 1, 6 do
+                assert.equal(i % 2 == 0 and bytes or want, pixels(gpu.load(("%s/%d.pnm"):format(where, i))))
+            end
         end)
 
         it("refuses at once what can be known at once", function()

@@ -39,6 +39,7 @@ local load_options = {"device", "stream", "strict", "orient", "scale", "frame", 
 
 local function reading(op, opts)
     local p = read_params()
+    p.room = 1
     p.max_pixels, p.max_bytes = limits.pixels, limits.bytes
     p.frame = opts.frame == nil and 0 or check.integer(op, "frame", opts.frame, 0, 2 ^ 53)
     check.boolean(op, "strict", opts.strict)
@@ -95,10 +96,18 @@ local function place(op, picture, position, stream)
         local value = ffi.string(picture[tag])
         opts[tag] = value ~= "" and value or nil
     end
-    local img = image.public.image(name, picture.width, picture.height, opts)
-    for i = 1, picture.planes do
-        local p = picture.plane[i - 1]
-        check.status(C.gwb_upload(img.planes[i], p.data, p.step, stream), op)
+    local img
+    device.collect_due()
+    local moved = position == 0 and files.empty_mat()
+    if moved and C.gwb_picture_move(picture, moved) == 1 then
+        opts.device, opts.width, opts.height = nil, picture.width, picture.height
+        img = image.public.image_from(name, {moved}, opts)
+    else
+        img = image.public.image(name, picture.width, picture.height, opts)
+        for i = 1, picture.planes do
+            local p = picture.plane[i - 1]
+            check.status(C.gwb_upload(img.planes[i], p.data, p.step, stream), op)
+        end
     end
     files.annotate(img, picture)
     return img

@@ -104,6 +104,7 @@ local function step(reader)
             mats[i] = files.empty_mat()
             pointers[i - 1] = ffi.cast("gwb_mat *", mats[i])
         end
+        device.collect_due()        -- pictures that the loop has let go of
         local picture = ffi.gc(ffi.new("gwb_picture"), C.gwb_picture_free)
         local index = ffi.new("int64_t[1]")
         local rc = C.gwb_loader_next(reader.handle, picture, pointers, index)

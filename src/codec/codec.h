@@ -130,6 +130,12 @@ int gwb_turbo_encode(const gwb_picture *p, int quality, int subsampling, gwb_byt
 // src/codec/exif.c: the orientation in an EXIF block (a small TIFF), 0 where it does not say or is damaged.
 int gwb_exif_orientation(const uint8_t *bytes, int64_t size);
 
+// src/codec/room.c: the pool of the host device, which keeps memory whose pages are there. All of them return NULL where there is none.
+uint8_t *gwb_room_rows(gwb_picture *out, int32_t width, int32_t height, int32_t type, int32_t channels, bool locked);  // rows of the plane's step
+uint8_t *gwb_room_block(gwb_picture *out, int64_t bytes);
+void gwb_room_free(gwb_picture *picture);
+const gwb_mat *gwb_room_mat(const gwb_picture *picture);     // the mat that is the whole picture
+
 // src/codec/picture.c
 gwb_read_params gwb_read_defaults(const gwb_read_params *params);   // with the limits filled in; NULL is all defaults
 // Fails with "NAME: text".
@@ -139,7 +145,9 @@ int gwb_doubt(const gwb_input *in, gwb_picture *out, const char *format, ...) __
 // Refuses sizes below 1, sizes over the limits, and more pixels than the file's bytes can make (`capacity`), before memory is taken.
 // `pixel_bytes` is what a pixel needs in memory.
 int gwb_check_size(const gwb_input *in, int64_t width, int64_t height, int64_t pixel_bytes, int64_t capacity);
-// Memory for tight rows, one plane; sets the pixel format by type and channels. The sizes are checked.
+// Memory for rows, one plane; sets the pixel format by type and channels. The sizes are checked. gwb_picture_alloc: tight rows;
+// gwb_picture_rows: of a step that is the plane's, in the host device's pool where params.room says so.
+int gwb_picture_rows(const gwb_input *in, gwb_picture *out, int32_t width, int32_t height, int32_t type, int32_t channels);
 int gwb_picture_alloc(const gwb_input *in, gwb_picture *out, int32_t width, int32_t height, int32_t type, int32_t channels);
 void gwb_picture_describe(gwb_picture *out, uint8_t *data, int32_t width, int32_t height, int32_t type, int32_t channels);
 const char *gwb_pixel_format(int type, int channels);       // "rgb24"; "" where there is none

@@ -210,7 +210,7 @@ static int decode_built_in(const gwb_input *in, gwb_picture *out, const gwb_jpg 
     gwb_picture coded = {.width = f->width, .height = f->height};
     strcpy(coded.native, out->native);
     int rc = decode_native(in, &coded, f, false);
-    if (rc == 0) rc = gwb_picture_alloc(in, out, f->width, f->height, GWB_U8, 3);
+    if (rc == 0) rc = gwb_picture_rows(in, out, f->width, f->height, GWB_U8, 3);
     if (rc == 0) rc = gwb_jpg_to_rgb(&coded, f->h_max / f->h[1], f->v_max / f->v[1], &out->plane[0]);
     gwb_picture_free(&coded);
     return rc;
@@ -222,7 +222,7 @@ static int decode(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)
     // Of planes libjpeg-turbo knows the usual samplings as they are usually written.
     bool turbo = gwb_turbo_ready() && !is_coarse(f) && (!native || (out->native[0] == 'y' && f->h[1] == 1 && f->v[1] == 1));
     if (turbo && !native) {
-        int rc = gwb_picture_alloc(in, out, f->width, f->height, GWB_U8, f->components >= 3 ? 3 : 1);
+        int rc = gwb_picture_rows(in, out, f->width, f->height, GWB_U8, f->components >= 3 ? 3 : 1);
         return rc < 0 ? rc : gwb_turbo_decode(in, out, f->components >= 3 ? 3 : 1, f->components == 4);
     }
     if (turbo) return decode_native(in, out, f, true);
