@@ -202,8 +202,8 @@ end
 local folder = os.tmpname()
 os.remove(folder)
 gpu.make_folder(folder)
-for _, size in ipairs {{1920, 1080, 200}, {4000, 3000, 40}} do
-    local w, h, count = unpack(size)
+for _, shape in ipairs {{1920, 1080, 200}, {4000, 3000, 40}} do
+    local w, h, count = unpack(shape)
     local small, list = img:resize(w, h), {}
     small:save(folder .. "/0.jpg")
     for i = 1, count do list[i] = folder .. "/0.jpg" end
