@@ -384,15 +384,26 @@ typedef struct gwb_write_params {
     int32_t subsampling;    // a JPEG's chroma: 444, 422, 420, 440, 411; 0: 420 up to quality 90, else 444
 } gwb_write_params;
 
+// The functions of nvJPEG that decode on threads; lua/gpuwb/nvjpeg.lua opens them. Not set: none.
+typedef struct gwb_nvjpeg {
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*state_create)(void *handle, void **state);
+    int (*state_destroy)(void *state);
+    int (*info)(void *handle, const uint8_t *data, uint64_t bytes, int *components, int *subsampling, int *widths, int *heights);
+    int (*decode)(void *handle, void *state, const uint8_t *data, uint64_t bytes, int format, void *image, void *stream);
+} gwb_nvjpeg;
+
 // How to read many files. All zero is the default.
 typedef struct gwb_loader_params {
     gwb_read_params read;
+    gwb_nvjpeg nvjpeg;      // set: JPEGs are decoded by it on `device`, which is a cuda one, and not turned as EXIF says
     int32_t threads;        // that decode; 0: as many as there are processors
     int32_t prefetch;       // pictures that may be decoded and not taken; 0: two a thread
     int32_t unordered;      // 1: as they become ready, else as in the list
     int32_t isolated;       // 1: each in a process of its own
     int32_t device;         // position of the device that gets the pixels
-    int32_t pad;
+    int32_t only;           // 1: what nvJPEG does not decode is an error, else it is decoded on the host
 } gwb_loader_params;
 
 typedef struct gwb_loader gwb_loader;   // files that are decoded ahead

@@ -64,6 +64,7 @@ int64_t gwb_abi_size(const char *type)
     SIZE(gwb_plane);
     SIZE(gwb_picture);
     SIZE(gwb_loader_params);
+    SIZE(gwb_nvjpeg);
     SIZE(gwb_read_params);
     SIZE(gwb_write_params);
 #undef SIZE

@@ -211,6 +211,62 @@ helper.each_device(function(name)
         end)
     end)
 
+    describe("what nvJPEG gives", function()
+        it("is turned upright as the host turns it", function()
+            local blocks = {{{10}, {60}, {110}}, {{160}, {210}, {250}}}
+            for orientation = 1, 8 do
+                local bytes = make.jpg(17, 9, blocks, {before = make.exif(orientation)})
+                local want = gpu.decode(bytes)
+                local img = require("gpuwb.many").upright(gpu.decode(bytes, {orient = false}), orientation)
+                assert.same({want.width, want.height, pixels(want)}, {img.width, img.height, pixels(img)})
+            end
+        end)
+
+        -- On a GPU: GPUWB_TEST_DEVICE=cuda:0 prints how far its pixels are from libjpeg-turbo's.
+        it("is near what the host gives, with its tags", function()
+            if name == "host" or not pcall(require("gpuwb.nvjpeg_library").open, "spec") then
+                return pending "needs a GPU and nvJPEG"
+            end
+            local where, list, bytes = fresh(), {}, {}
+            for y = 0, 250 do
+                for x = 0, 332 do
+                    bytes[#bytes + 1] = string.char(127 + 100 * math.sin(x / 40), 127 + 100 * math.cos(y / 30), (x + y) / 3)
+                end
+            end
+            local smooth = gpu.mat(333, 251, "u8x3", {device = "host"}):upload(table.concat(bytes))
+            for _, subsampling in ipairs {"444", "422", "420", "440", "411"} do
+                list[#list + 1] = ("%s/%s.jpg"):format(where, subsampling)
+                gpu.save(smooth, list[#list], {subsampling = subsampling, quality = 95})
+            end
+            local function file(text)
+                list[#list + 1] = ("%s/%d.jpg"):format(where, #list)
+                helper.write(list[#list], text)
+            end
+            local first = helper.read(list[1])
+            file(first:sub(1, 2) .. make.exif(6) .. first:sub(3))
+            gpu.save(gpu.mat(333, 251, "u8", {device = "host"}):upload(table.concat(bytes):sub(1, 333 * 251)), where .. "/gray.jpg")
+            list[#list + 1] = where .. "/gray.jpg"
+            file(make.samples()["cmyk.jpg"] or make.jpg(16, 16, {{{9, 9, 9, 9}, {9, 9, 9, 9}}, {{9, 9, 9, 9}, {9, 9, 9, 9}}}, {app14 = 0}))
+            file(make.png(3, 1, 8, 0, {"abc"}))
+            for _, format in ipairs {"rgb", "native"} do
+                local read = {decode = "auto", format = format == "native" and format or nil, threads = 3}
+                local seen, other = 0, format == "native" and 7 or 9
+                for img, path, n in gpu.files({unpack(list, 1, other)}, read) do
+                    local want = gpu.load(path, {format = read.format, device = "host"})
+                    assert.same({want.width, want.height, want.format, want.matrix or 0, want.range or 0, want.siting or 0, "cuda:0"},
+                        {img.width, img.height, img.format, img.matrix or 0, img.range or 0, img.siting or 0, img.planes[1].device})
+                    for i, plane in ipairs(img.planes) do
+                        local d = gpu.diff(plane:to("host"), want.planes[i])
+                        print(("nvJPEG, %s, %s, plane %d: at most %d, mean %.3f"):format(path:match("[^/]*$"), img.format, i, d.max, d.mean))
+                        assert(d.mean < (n < 9 and 2 or 1e-9) and d.max <= (n >= 8 and 0 or format == "native" and 4 or 16), path)
+                    end
+                    seen = seen + 1
+                end
+                assert.equal(other, seen)
+            end
+        end)
+    end)
+
     describe("a writer", function()
         it("writes what it is given, and tells what failed", function()
             local where = fresh()

@@ -37,6 +37,7 @@ bool gwb_png_recognise(const uint8_t *bytes, int64_t size);
 int gwb_png_decode(const gwb_input *in, gwb_picture *out);
 int gwb_png_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 bool gwb_jpg_recognise(const uint8_t *bytes, int64_t size);
+bool gwb_jpg_plain(const uint8_t *bytes, int64_t size);     // its markers tell of a whole gray or YCbCr picture that any decoder gives the same
 int gwb_jpg_decode(const gwb_input *in, gwb_picture *out);
 int gwb_jpg_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 bool gwb_bmp_recognise(const uint8_t *bytes, int64_t size);

@@ -244,6 +244,14 @@ static int decode(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)
     return rc;
 }
 
+bool gwb_jpg_plain(const uint8_t *bytes, int64_t size)
+{
+    gwb_jpg f = {0};
+    walk(bytes, size, &f, NULL);
+    bool colour = f.components == 3 && !is_rgb(&f) && subsampling_of(&f);
+    return f.complete && !f.bad_codes && !is_coarse(&f) && (f.components == 1 || colour);
+}
+
 static int take_profile(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)
 {
     if (!f->profile_bytes) return 0;
