@@ -191,7 +191,8 @@ describe("the modules for GPU libraries beside stand-ins", function()
             print(select(2, pcall(gpu.files, {"]] .. folder .. [[/a.jpg"}, {decode = "nvjpeg"})))
             print(gpu.files({"]] .. folder .. [[/a.jpg"}, {decode = "auto"})())']])
         assert.equal(0, status, out)
-        for _, word in ipairs {"gpu.files", "libnvjpeg.so.13", "9x17 gray", "npp.gauss", "libnppif.so.13", "libnppif.so.12", "/usr/local/cuda/lib64/", "LD_LIBRARY_PATH"} do
+        for _, word in ipairs {"gpu.files", "libnvjpeg.so.13", "9x17 gray",
+                               "npp.gauss", "libnppif.so.13", "libnppif.so.12", "/usr/local/cuda/lib64/", "LD_LIBRARY_PATH"} do
             assert.truthy(out:find(word, 1, true), out)
         end
     end)

@@ -636,15 +636,22 @@ describe("scripts/convert.lua", function()
         local source = write("c.png", make.png(4, 2, 8, 2, {("abc"):rep(4), ("def"):rep(4)}))
         for kind in ("jpg bmp tga hdr qoi pnm pfm npy y4m yuv png"):gmatch("%S+") do
             local out, status = convert(("'%s' '%s/c.%s' --matrix bt601 --range limited"):format(source, where, kind))
-            assert.same({"", 0}, {out, status})
+            local told = kind == "yuv" and where .. "/c.yuv: 1 of image 4x2 yuv420p bt601 limited left\n" or ""
+            assert.same({told, 0}, {out, status})
             if kind ~= "yuv" then
                 assert.equal(kind, gpu.info(where .. "/c." .. kind).kind)
             end
         end
-        assert.equal(24, #helper.read(where .. "/c.yuv"))
+        assert.equal(12, #helper.read(where .. "/c.yuv"))
+        assert.truthy(convert(("'%s' '%s/c.raw'"):format(source, where)):find("rgb24", 1, true))
+        assert.equal(("abc"):rep(4) .. ("def"):rep(4), helper.read(where .. "/c.raw"))
+        local _, refused = convert(("'%s' '%s/e.yuv'"):format(source, where))
+        assert.equal(1, refused)
+        assert.truthy(convert(("'%s' '%s/e.yuv'"):format(source, where)):find("rgb24: give --matrix and --range", 1, true))
+        assert.is_nil(io.open(where .. "/e.yuv"))
         local out, status = convert(("'%s/c.y4m' '%s/d.png' --resize 8x4"):format(where, where))
         assert.equal(1, status)
-        assert.truthy(out:find("matrix", 1, true))
+        assert.truthy(out:find("give --matrix bt601, ", 1, true), out)
         out, status = convert(("'%s/c.y4m' '%s/d.png' --resize 8x4 --matrix bt601"):format(where, where))
         assert.same({"", 0}, {out, status})
         assert.same({8, 4}, {gpu.info(where .. "/d.png").width, gpu.info(where .. "/d.png").height})
