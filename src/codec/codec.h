@@ -42,6 +42,7 @@ int gwb_jpg_decode(const gwb_input *in, gwb_picture *out);
 int gwb_jpg_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 bool gwb_bmp_recognise(const uint8_t *bytes, int64_t size);
 int gwb_bmp_decode(const gwb_input *in, gwb_picture *out);
+int gwb_bmp_runs(const gwb_input *in, gwb_picture *out, int64_t width, int64_t height, int bits);     // src/codec/bmp_runs.c: its run-length kinds
 bool gwb_tga_recognise(const uint8_t *bytes, int64_t size);
 int gwb_tga_decode(const gwb_input *in, gwb_picture *out);
 bool gwb_gif_recognise(const uint8_t *bytes, int64_t size);

@@ -47,8 +47,8 @@ int gwb_bmp_decode(const gwb_input *in, gwb_picture *out)
     int64_t height = old ? gwb_le16(b + 20) : (int32_t)gwb_le32(b + 22);
     int bits = gwb_le16(b + (old ? 24 : 28));
     uint32_t packing = old ? 0 : gwb_le32(b + 30);
-    if (packing == 1 || packing == 2) return gwb_refuse(in, GWB_UNSUPPORTED, "a run-length BMP");
     if (height == INT32_MIN) return gwb_refuse(in, GWB_BAD_FILE, "damaged BMP: a height of %lld", (long long)height);
+    if (packing == 1 || packing == 2) return gwb_bmp_runs(in, out, width, height, packing == (bits == 4 ? 2 : 1) ? bits : 0);
     if (packing != 0 && packing != 3) {
         return gwb_refuse(in, GWB_UNSUPPORTED, "a BMP of packing %u (only plain pixels and bit masks are read)", packing);
     }
