@@ -244,6 +244,11 @@ helper.each_device(function()
             local files = make.samples()
             assert.same({2, 1, 0}, at(gpu.decode(files["plain.tga"]), 0, 0))         -- B, G, R in the file
             assert.same({3, 2, 1}, at(gpu.decode(files["runs.tga"]), 3, 0))
+            for v = 0, 31 do        -- 5 bits of each
+                local five = gpu.decode(make.tga(1, 1, 16, make.le16(v + 32 * ((v + 1) % 32) + 1024 * (31 - v))))
+                local function eight(n) return 8 * n + math.floor(n / 4) end
+                assert.same({eight(31 - v), eight((v + 1) % 32), eight(v)}, at(five, 0, 0))
+            end
             assert.same({14, 13, 12}, at(gpu.decode(files["plain.bmp"]), 0, 0))      -- the last row comes first
             assert.same({10, 9, 8}, at(gpu.decode(files["palette.bmp"]), 0, 0))
             -- runs of colours whose blue is 4 times their number; 0 where no run came
