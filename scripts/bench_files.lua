@@ -154,6 +154,7 @@ gpu.codecs {libraries = true}
 if stb then row("stb_image", median(stb_decode(png))) end
 
 print("PNG: encode")
+RUNS = 3
 for _, level in ipairs {1, 4, 9} do
     row("gpuwb, level " .. level, median(encode("png", {level = level})), size)
 end
@@ -172,7 +173,6 @@ gpu.codecs {libraries = false}
 row("gpuwb, built in", median(encode("png")), size)
 gpu.codecs {libraries = true}
 if stb then
-    RUNS = 3
     row("stb_image_write", median(function() ffi.C.free(stb.stbi_write_png_to_mem(pixels, W * 3, W, H, 3, n)) end), n[0])
 end
 
