@@ -106,7 +106,6 @@ int gwb_stb_decode(const gwb_input *in, gwb_picture *out, int32_t type, bool che
 int gwb_stb_encode_bmp(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_stb_encode_tga(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_stb_encode_hdr(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
-int gwb_stb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);     // adds a zlib stream
 
 // What a stream comes to.
 typedef enum gwb_inflated { GWB_INFLATE_OK, GWB_INFLATE_BAD, GWB_INFLATE_MORE /* than `room` */, GWB_INFLATE_MEMORY } gwb_inflated;
@@ -119,7 +118,8 @@ uint32_t gwb_crc(const uint8_t *bytes, int64_t size);       // CRC-32 as PNG and
 // A deflate stream, or zlib's, whose checksum must be right. *made: bytes in `out`; gwb_inflate_own tells them of a damaged stream too.
 gwb_inflated gwb_inflate_own(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made);
 gwb_inflated gwb_inflate(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made);
-int gwb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);         // adds a zlib stream
+int gwb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);         // adds a zlib stream; level 1 to 12
+int gwb_deflate_own(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);     // src/codec/deflate_own.c
 
 // src/codec/turbo.c: libjpeg-turbo's TurboJPEG, where it is there.
 bool gwb_turbo_ready(void);
