@@ -131,12 +131,26 @@ int gwb_writer_open(int threads, int ahead, gwb_writer **writer)
     return gwb_fail(GWB_OUT_OF_MEMORY, "no thread for a writer");
 }
 
+// Pixels in a mat that is the writer's now need no copy.
+static int keep_picture(const gwb_picture *from, gwb_picture *to)
+{
+    *to = *from;
+    to->memory = NULL;
+    to->mapped = 0;
+    to->icc = NULL;
+    if (!from->icc) return 0;
+    to->icc = malloc((size_t)from->icc_size);
+    if (!to->icc) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory for a colour profile");
+    memcpy(to->icc, from->icc, (size_t)from->icc_size);
+    return 0;
+}
+
 int gwb_writer_put(gwb_writer *w, const gwb_picture *picture, const char *kind, const gwb_write_params *params, const char *path)
 {
     size_t length = strlen(path) + 1;
     job *j = calloc(1, sizeof *j + length);
     if (!j) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory for one more picture");
-    int rc = gwb_picture_copy(picture, &j->picture);
+    int rc = picture->room ? keep_picture(picture, &j->picture) : gwb_picture_copy(picture, &j->picture);
     if (rc < 0) {
         free(j);
         return rc;

@@ -306,6 +306,21 @@ helper.each_device(function(name)
             for i = 1, 6 do
                 assert.equal(i % 2 == 0 and bytes or want, pixels(gpu.load(("%s/%d.pnm"):format(where, i))))
             end
+            local before = gpu.memory().used
+            for i = 1, 12 do        -- made for the file: not copied once more
+                local bgr = gpu.image_from("bgr24", {m:fill(i)})
+                bgr.icc = ("p"):rep(200)
+                w = w.handle and w or gpu.writer {threads = 2}
+                w:save(bgr, ("%s/%d.png"):format(where, i))
+                raises("BAD_ARGUMENT", "quality", w.save, w, bgr, "x.png", {quality = 3})
+            end
+            m:fill(0)
+            assert.same({}, w:close())
+            for i = 1, 12 do
+                assert.same({i, i, i}, at(gpu.load(("%s/%d.png"):format(where, i)), 802, 700))
+            end
+            collectgarbage()
+            assert.is_true(gpu.memory().used <= before)
         end)
 
         it("refuses at once what can be known at once", function()

@@ -500,9 +500,10 @@ local function in_file_order(op, img, kind)
     return name == img.format and img or img:convert(name)
 end
 
--- Fills the C picture with a mat or an image. Returns what must stay referenced while it is used. Waits for the pixels.
+-- Fills the C picture with a mat or an image. Returns what must stay referenced while it is used, and whether its only plane is a mat made for it. Waits for
+-- the pixels.
 local function fill(op, obj, kind, picture)
-    local planes, keep = {obj}, {}
+    local planes, keep, given = {obj}, {}, obj
     if image.is(obj) then
         image.fill(op, "the image", obj, ffi.new("gwb_image"))
         if type(obj.icc) == "string" and obj.icc ~= "" then
@@ -532,7 +533,7 @@ local function fill(op, obj, kind, picture)
         plane.data, plane.step, plane.width, plane.height, plane.type, plane.channels = p.data, p.step, p.width, p.height, p.type, p.channels
         keep[i] = here
     end
-    return keep
+    return keep, #planes == 1 and (not rawequal(obj, given) or keep[1] ~= planes[1])
 end
 
 -- A mat, an image or a list of them, as a list.

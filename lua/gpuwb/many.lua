@@ -237,8 +237,16 @@ function writer:save(obj, path, opts)
     end
     local kind, params = files.writing(op, path, opts, list[1])
     local picture = ffi.new("gwb_picture")
-    local keep = files.fill(op, list[1], kind, picture)
-    check.status(C.gwb_writer_put(self.handle, picture, kind, params, path), op)
+    local keep, own = files.fill(op, list[1], kind, picture)
+    if own then
+        check.status(C.gwb_picture_keep(picture, keep[1]), op)
+    end
+    local rc = C.gwb_writer_put(self.handle, picture, kind, params, path)
+    if rc < 0 and own then
+        picture.icc, picture.memory = nil, nil
+        C.gwb_picture_free(picture)
+    end
+    check.status(rc, op)
     keep[1] = nil
     return obj
 end

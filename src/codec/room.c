@@ -49,6 +49,17 @@ const gwb_mat *gwb_room_mat(const gwb_picture *picture)
     return same ? m : NULL;
 }
 
+int gwb_picture_keep(gwb_picture *picture, gwb_mat *mat)
+{
+    gwb_mat *m = malloc(sizeof *m);
+    if (!m) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory to keep a picture");
+    *m = *mat;
+    *mat = (gwb_mat){0};
+    gwb_room_free(picture);
+    picture->room = m;
+    return 0;
+}
+
 int gwb_picture_move(gwb_picture *picture, gwb_mat *mat)
 {
     const gwb_mat *m = gwb_room_mat(picture);
