@@ -136,6 +136,15 @@ end
 gpu.codecs {libraries = false}
 row("gpuwb, built in", median(encode("jpg", {quality = 90})), size)
 gpu.codecs {libraries = true}
+if stb then
+    local bytes = 0
+    local take = ffi.cast("void (*)(void *, void *, int)", function(_, _, count) bytes = bytes + count end)
+    row("stb_image_write", median(function()
+        bytes = 0
+        assert(stb.stbi_write_jpg_to_func(take, nil, W, H, 3, pixels, 90) == 1)
+    end), bytes)
+    take:free()
+end
 
 print("PNG: decode")
 row("gpuwb", median(decode(png)))
