@@ -3,7 +3,7 @@
 --
 -- A picture of 3840x2160 (PICTURE, resized, else made by formula) is decoded and encoded in memory by gpuwb with the libraries that it finds, by its
 -- built-in code, and by libjpeg-turbo, libspng and stb themselves where they are installed. A figure is the median of runs, milliseconds on one
--- thread. Then many files: one after the other, and by gpu.files and gpu.writer.
+-- thread. Then many files: one after the other, and by gpu.files and gpu.writer; on a GPU also to it, decoded on the host and by nvJPEG.
 local gpu = require "gpuwb"
 local ffi = require "ffi"
 local bench = dofile((arg[0]:match("^.*/") or "") .. "bench_time.lua")
@@ -225,6 +225,18 @@ for _, shape in ipairs {{1920, 1080, 200}, {4000, 3000, 40}} do
     many({"one after the other", "gpu.files, 1 thread", "gpu.files, 2 threads", "gpu.files, 4 threads"}, {function()
         for _, path in ipairs(list) do gpu.load(path, {device = "host"}).planes[1]:close() end
     end, read(1), read(2), read(4)}, count)
+    local name = gpu.device()
+    if name ~= "host" then
+        local function to_device(decode)
+            return function()
+                for picture_read in gpu.files(list, {device = name, decode = decode}) do picture_read.planes[1]:close() end
+                gpu.synchronize()
+            end
+        end
+        local ok, why = pcall(gpu.files, {}, {device = name, decode = "nvjpeg"})
+        many({"to " .. name .. ", decoded on the host, all threads", ok and "decoded by nvJPEG" or nil}, {to_device "host", ok and to_device "nvjpeg" or nil}, count)
+        if not ok then print(why) end
+    end
     count = count / 2
     many({"written one after the other", "gpu.writer, 2 threads"}, {function()
         for i = 1, count do small:save(folder .. "/w" .. i .. ".jpg") end
