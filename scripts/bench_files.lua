@@ -227,14 +227,15 @@ for _, shape in ipairs {{1920, 1080, 200}, {4000, 3000, 40}} do
     end, read(1), read(2), read(4)}, count)
     local name = gpu.device()
     if name ~= "host" then
-        local function to_device(decode)
+        local function to_device(how)
             return function()
-                for picture_read in gpu.files(list, {device = name, decode = decode}) do picture_read.planes[1]:close() end
+                for picture_read in gpu.files(list, {device = name, decode = how}) do picture_read.planes[1]:close() end
                 gpu.synchronize()
             end
         end
         local ok, why = pcall(gpu.files, {}, {device = name, decode = "nvjpeg"})
-        many({"to " .. name .. ", decoded on the host, all threads", ok and "decoded by nvJPEG" or nil}, {to_device "host", ok and to_device "nvjpeg" or nil}, count)
+        many({"to " .. name .. ", decoded on the host, all threads", ok and "decoded by nvJPEG" or nil},
+            {to_device "host", ok and to_device "nvjpeg" or nil}, count)
         if not ok then print(why) end
     end
     count = count / 2
