@@ -210,6 +210,7 @@ helper.each_device(function(name)
                 assert.same({i, i, i}, at(gpu.load(("%s/%d.png"):format(where, i)), 802, 700))
             end
             collectgarbage()
+            collectgarbage()
             assert.is_true(gpu.memory().used < before + 4e6)        -- not twelve pictures of 1.7 MB
         end)
 
