@@ -2,9 +2,10 @@
 -- Options of the picture scripts, which take it by dofile: `--name VALUE`, `--flag`, and the rest.
 local arguments = {}
 
--- An error as a line of a command: what the library would take as options is what the command takes.
-function arguments.text(err)
+-- An error as a line of a command: what the library would take as options is what the command takes. lenient: it has that option.
+function arguments.text(err, lenient)
     local text = type(err) == "table" and err.message or tostring(err)
+    text = lenient and text:gsub("strict=false", "--lenient") or text
     return (text:gsub(", which nobody gave: say (.*), as options or as the image's tags", function(say)
         return ", which nobody gave: give " .. say:gsub("(%w+) = ", "--%1 "):gsub('"', "")
     end))

@@ -69,7 +69,7 @@ for _, path in ipairs(names) do
     end)
     if not ok then
         failed = failed + 1
-        io.stderr:write("convert.lua: ", arguments.text(err), "\n")
+        io.stderr:write("convert.lua: ", arguments.text(err, true), "\n")
     end
 end
 os.exit(failed > 0 and 1 or 0, true)
