@@ -55,6 +55,19 @@ helper.each_device(function(name)
             end
         end)
 
+        it("and that are dropped are given back by one collection", function()
+            local path = fresh() .. "/a.png"
+            gpu.save(gpu.mat(1024, 1024, "u8x3", {fill = 5}), path)
+            collectgarbage()
+            collectgarbage()
+            local before = gpu.memory().used
+            for _ = 1, 10 do
+                gpu.load(path)
+            end
+            collectgarbage()
+            assert.is_true(gpu.memory().used < before + 7e6)        -- of ten pictures of 3 MB
+        end)
+
         it("and that are dropped do not fill the memory", function()
             local path = fresh() .. "/a.png"
             gpu.save(gpu.mat(2048, 1024, "u8x4", {fill = 5}), path)        -- 8 MB
