@@ -2,6 +2,38 @@
 -- Options of the picture scripts, which take it by dofile: `--name VALUE`, `--flag`, and the rest.
 local arguments = {}
 
+-- An error as a line of a command: what the library would take as options is what the command takes. lenient: it has that option.
+function arguments.text(err, lenient)
+    local text = type(err) == "table" and err.message or tostring(err)
+    text = lenient and text:gsub("strict=false", "--lenient") or text
+    return (text:gsub(", which nobody gave: say (.*), as options or as the image's tags", function(say)
+        return ", which nobody gave: give " .. say:gsub("(%w+) = ", "--%1 "):gsub('"', "")
+    end))
+end
+
+-- Calls fn(...) and returns what it returns. What gpuwb raises ends the script, with a line and the exit status 1; what is wrong with the script is raised.
+function arguments.try(fn, ...)
+    local function answer(ok, ...)
+        if ok then
+            return ...
+        elseif type(...) ~= "table" then
+            error(..., 0)
+        end
+        io.stderr:write(arg[0]:match("[^/]*$"), ": ", arguments.text(...), "\n")
+        os.exit(1, true)
+    end
+    return answer(pcall(fn, ...))
+end
+
+-- A picture to look at, and the tags to convert it from where it is YUV: bt601 and limited where it does not say.
+function arguments.picture(gpu, path)
+    local img = gpu.load(path)
+    if type(img) ~= "table" then
+        error({message = ("%s: an array of %s, no picture"):format(path, img.type)}, 0)
+    end
+    return img, gpu.format(img.format).model == "yuv" and {matrix = img.matrix or "bt601", range = img.range or "limited"} or nil
+end
+
 -- Reads `arg`. values, flags: sets of names; returns the options and the other words. fail(text) does not return.
 function arguments.read(values, flags, fail)
     local opts, rest, i = {}, {}, 1
@@ -60,7 +92,7 @@ arguments.values = {resize = true, format = true, quality = true, subsampling = 
                     depth = true, threads = true}
 arguments.usage = [[
   --resize WxH            new size in pixels; Wx or xH keeps the shape
-  --format EXT            what is written, else the name tells: png jpg bmp tga hdr qoi pnm pfm npy y4m yuv
+  --format EXT            what is written, else the name tells: png jpg bmp tga hdr qoi pnm pfm npy y4m yuv raw (the pixels as they are)
   --quality N             JPEG, 1 to 100 (90)
   --subsampling S         JPEG's chroma: 444 422 420 440 411
   --level N               PNG's effort, 1 to 12 (4)
@@ -84,12 +116,19 @@ function arguments.plan(opts, fail)
         elseif kind == "png" then
             save.level = plan.level
         end
-        local out = obj
+        local out, tags = obj, {matrix = opts.matrix, range = opts.range, depth = plan.depth, background = opts.background}
+        if kind == "yuv" and type(obj) == "table" and gpu.format(obj.format).model ~= "yuv" and gpu.format(obj.format).model ~= "gray" then
+            if not opts.matrix then
+                error({message = ("a .yuv holds YUV, and this is %s: give --matrix and --range, and yuv420p is made of it; or write a .raw, which holds the "
+                    .. "pixels as they are"):format(obj.format)}, 0)
+            end
+            out = gpu.fit(obj, "y4m", tags)
+        end
         if plan.size then
-            if kind == "npy" or kind == "yuv" or kind == "y4m" then
-                out = type(obj) == "table" and obj or gpu.fit(obj, "png")
+            if kind == "npy" or kind == "yuv" or kind == "raw" or kind == "y4m" then
+                out = type(out) == "table" and out or gpu.fit(out, "png")
             else
-                out = gpu.fit(obj, kind, {matrix = opts.matrix, range = opts.range, depth = plan.depth, background = opts.background})
+                out = gpu.fit(out, kind, tags)
             end
             local icc, gamma = out.icc, out.gamma
             out = out:resize(plan.size(out.width, out.height))
@@ -98,7 +137,7 @@ function arguments.plan(opts, fail)
                 out = out.planes[1]
             end
         end
-        return gpu.fit(out, kind, {matrix = opts.matrix, range = opts.range, depth = plan.depth, background = opts.background}), save
+        return gpu.fit(out, kind, tags), save
     end
     return plan
 end

@@ -77,7 +77,7 @@ end
 
 local failures, warnings, origin = {}, {}, {}
 local function failed(path, err)
-    failures[#failures + 1] = {path = path, text = type(err) == "table" and err.message or tostring(err)}
+    failures[#failures + 1] = {path = path, text = arguments.text(err, true)}
 end
 
 local bar = not opts.quiet and gpu.progress and gpu.progress(#todo, "batch")

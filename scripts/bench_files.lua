@@ -3,13 +3,14 @@
 --
 -- A picture of 3840x2160 (PICTURE, resized, else made by formula) is decoded and encoded in memory by gpuwb with the libraries that it finds, by its
 -- built-in code, and by libjpeg-turbo, libspng and stb themselves where they are installed. A figure is the median of runs, milliseconds on one
--- thread. Then many files: one after the other, and by gpu.files and gpu.writer.
+-- thread. Then many files: one after the other, and by gpu.files and gpu.writer; on a GPU also to it, decoded on the host and by nvJPEG.
 local gpu = require "gpuwb"
 local ffi = require "ffi"
 local bench = dofile((arg[0]:match("^.*/") or "") .. "bench_time.lua")
 local C = require("gpuwb.cdef").C
 
 local RUNS, W, H = 7, 3840, 2160
+io.stdout:setvbuf("line")
 
 ffi.cdef [[
 void *tjInitDecompress(void);
@@ -135,6 +136,15 @@ end
 gpu.codecs {libraries = false}
 row("gpuwb, built in", median(encode("jpg", {quality = 90})), size)
 gpu.codecs {libraries = true}
+if stb then
+    local bytes = 0
+    local take = ffi.cast("void (*)(void *, void *, int)", function(_, _, count) bytes = bytes + count end)
+    row("stb_image_write", median(function()
+        bytes = 0
+        assert(stb.stbi_write_jpg_to_func(take, nil, W, H, 3, pixels, 90) == 1)
+    end), bytes)
+    take:free()
+end
 
 print("PNG: decode")
 row("gpuwb", median(decode(png)))
@@ -153,6 +163,7 @@ gpu.codecs {libraries = true}
 if stb then row("stb_image", median(stb_decode(png))) end
 
 print("PNG: encode")
+RUNS = 3
 for _, level in ipairs {1, 4, 9} do
     row("gpuwb, level " .. level, median(encode("png", {level = level})), size)
 end
@@ -171,34 +182,69 @@ gpu.codecs {libraries = false}
 row("gpuwb, built in", median(encode("png")), size)
 gpu.codecs {libraries = true}
 if stb then
-    RUNS = 3
     row("stb_image_write", median(function() ffi.C.free(stb.stbi_write_png_to_mem(pixels, W * 3, W, H, 3, n)) end), n[0])
 end
 
-print "200 JPEG files of 1920x1080"
+-- The same work one after the other and on threads, in turns, since other programs come and go meanwhile. Wall time and the CPU time of the process (user
+-- and system): where threads take no more CPU time than one, what is missing in wall time is that of the machine, not of gpuwb.
+local function turns(list)
+    local wall, cpu = {}, {}
+    for round = 0, 3 do
+        for i, fn in ipairs(list) do
+            local w, c = bench.now(), bench.now(2)
+            fn()
+            if round > 0 then       -- the first one is to warm up
+                wall[i], cpu[i] = math.min(wall[i] or math.huge, bench.now() - w), math.min(cpu[i] or math.huge, bench.now(2) - c)
+            end
+        end
+    end
+    return wall, cpu
+end
+
+local function many(names, list, count)
+    local wall, cpu = turns(list)
+    for i, name in ipairs(names) do
+        print(("%-44s %9.2f %9.2f %9.2f"):format(name, wall[i] / 1e3 / count, cpu[i] / 1e3 / count, wall[1] / wall[i]))
+    end
+end
+
 local folder = os.tmpname()
 os.remove(folder)
 gpu.make_folder(folder)
-local small, list = img:resize(1920, 1080), {}
-small:save(folder .. "/0.jpg")
-for i = 1, 200 do list[i] = folder .. "/0.jpg" end
-RUNS = 3
-local one = median(function()
-    for _, path in ipairs(list) do gpu.load(path).planes[1]:close() end
-end)
-row("one after the other", one)
-for _, threads in ipairs {1, 2, 4} do
-    local ms = median(function()
-        for picture_read in gpu.files(list, {threads = threads}) do picture_read.planes[1]:close() end
-    end)
-    row(("gpu.files, %d thread%s: %.2f times as fast"):format(threads, threads > 1 and "s" or "", one / ms), ms)
+for _, shape in ipairs {{1920, 1080, 200}, {4000, 3000, 40}} do
+    local w, h, count = unpack(shape)
+    local small, list = img:resize(w, h), {}
+    small:save(folder .. "/0.jpg")
+    for i = 1, count do list[i] = folder .. "/0.jpg" end
+    print(("%-44s %9s %9s %9s"):format(("%d JPEG files of %dx%d, least of 3"):format(count, w, h), "wall ms", "CPU ms", "faster"))
+    local function read(threads)
+        return function()
+            for picture_read in gpu.files(list, {threads = threads, device = "host"}) do picture_read.planes[1]:close() end
+        end
+    end
+    many({"one after the other", "gpu.files, 1 thread", "gpu.files, 2 threads", "gpu.files, 4 threads"}, {function()
+        for _, path in ipairs(list) do gpu.load(path, {device = "host"}).planes[1]:close() end
+    end, read(1), read(2), read(4)}, count)
+    local name = gpu.device()
+    if name ~= "host" then
+        local function to_device(how)
+            return function()
+                for picture_read in gpu.files(list, {device = name, decode = how}) do picture_read.planes[1]:close() end
+                gpu.synchronize()
+            end
+        end
+        local ok, why = pcall(gpu.files, {}, {device = name, decode = "nvjpeg"})
+        many({"to " .. name .. ", decoded on the host, all threads", ok and "decoded by nvJPEG" or nil},
+            {to_device "host", ok and to_device "nvjpeg" or nil}, count)
+        if not ok then print(why) end
+    end
+    count = count / 2
+    many({"written one after the other", "gpu.writer, 2 threads"}, {function()
+        for i = 1, count do small:save(folder .. "/w" .. i .. ".jpg") end
+    end, function()
+        local out = gpu.writer {threads = 2}
+        for i = 1, count do out:save(small, folder .. "/w" .. i .. ".jpg") end
+        assert(#out:close() == 0)
+    end}, count)
 end
-local write_one = median(function() for _ = 1, 40 do small:save(folder .. "/w.jpg") end end)
-row("40 written one after the other", write_one)
-local behind = median(function()
-    local w = gpu.writer {threads = 2}
-    for i = 1, 40 do w:save(small, folder .. "/w" .. i .. ".jpg") end
-    assert(#w:close() == 0)
-end)
-row(("gpu.writer, 2 threads: %.2f times as fast"):format(write_one / behind), behind)
 os.execute("rm -r '" .. folder .. "'")

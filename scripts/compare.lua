@@ -2,11 +2,11 @@
 -- Two pictures side by side with their difference, eight times as strong; and the numbers.
 -- Usage: gpuwb scripts/compare.lua A B [OUT.png]     without OUT it is shown
 local gpu = require "gpuwb"
+local arguments = dofile((arg[0]:match("^.*/") or "") .. "arguments.lua")
 
 local function rgb(path)
-    local img = gpu.load(path)
-    local yuv = gpu.format(img.format).model == "yuv"
-    return img:convert("rgb24", {from = yuv and {matrix = img.matrix or "bt601", range = img.range or "limited"} or nil})
+    local img, from = arguments.try(arguments.picture, gpu, path)
+    return img:convert("rgb24", {from = from})
 end
 
 if not arg[2] or arg[1] == "--help" then
@@ -20,4 +20,4 @@ if a.width ~= b.width or a.height ~= b.height then
 end
 print(gpu.diff(a, b))
 local difference = gpu.map("8 * fabs(a - b)", {a = a.planes[1], b = b.planes[1]}, "u8")
-gpu.show({a, b, difference}, {labels = {arg[1], arg[2], "8 x difference"}, path = arg[3], wait = true})
+arguments.try(gpu.show, {a, b, difference}, {labels = {arg[1], arg[2], "8 x difference"}, path = arg[3], wait = true})

@@ -63,10 +63,13 @@ for _, path in ipairs(names) do
             list[i], save = plan.make(gpu, obj, kind)
         end
         gpu.save(#list == 1 and list[1] or list, target, save)
+        if kind == "yuv" or kind == "raw" then      -- the file itself does not say what is in it
+            io.stderr:write(("%s: %d of %s\n"):format(target, #list, tostring(list[1])))
+        end
     end)
     if not ok then
         failed = failed + 1
-        io.stderr:write("convert.lua: ", type(err) == "table" and err.message or tostring(err), "\n")
+        io.stderr:write("convert.lua: ", arguments.text(err, true), "\n")
     end
 end
 os.exit(failed > 0 and 1 or 0, true)

@@ -2,6 +2,7 @@
 -- The histogram of a picture: red, green and blue as planes of one image, which mix where they overlap.
 -- Usage: gpuwb scripts/histogram.lua PICTURE [OUT.png]
 local gpu = require "gpuwb"
+local arguments = dofile((arg[0]:match("^.*/") or "") .. "arguments.lua")
 
 if not arg[1] or arg[1] == "--help" then
     io.stderr:write("usage: gpuwb scripts/histogram.lua PICTURE [OUT.png]\n")
@@ -16,8 +17,7 @@ __global__ void count(gwb_view plane, unsigned *counts)
         atomicAdd(&counts[plane.data[y * plane.step + x]], 1u);
 }]=]
 
-local img = gpu.load(arg[1])
-local from = gpu.format(img.format).model == "yuv" and {matrix = img.matrix or "bt601", range = img.range or "limited"} or nil
+local img, from = arguments.try(arguments.picture, gpu, arg[1])
 local planes = img:convert("rgbp", {from = from}).planes
 local plot = gpu.image("rgbp", 768, 300)
 local most, counts = 0, {}
@@ -36,4 +36,4 @@ for c = 1, 3 do
         plot.planes[c]:roi(3 * level, 300 - height, 3, height):fill(220)
     end
 end
-gpu.show(plot, {title = "histogram of " .. arg[1], path = arg[2], wait = true})
+arguments.try(gpu.show, plot, {title = "histogram of " .. arg[1], path = arg[2], wait = true})

@@ -11,35 +11,15 @@ usage: gpuwb scripts/planes.lua [FRAME.npy|y4m|yuv|mp4|...] OUT.png [OPTION ...]
 local gpu = require "gpuwb"
 local ffi = require "ffi"
 
-local function give_up(...)
-    io.stderr:write("planes.lua: ", string.format(...), "\n", usage)
-    os.exit(2)
-end
+local arguments = dofile((arg[0]:match("^.*/") or "") .. "arguments.lua")
 
-local function arguments()
-    local takes_value = {format = true, width = true, height = true, matrix = true, range = true}
-    local opts, files, i = {}, {}, 1
-    while arg[i] do
-        local name = arg[i]:match("^%-%-([%a-]+)$")
-        if name == "help" then
-            io.write(usage)
-            os.exit(0)
-        elseif name == "wrong-split" then
-            opts.wrong_split = true
-        elseif takes_value[name] then
-            i = i + 1
-            opts[name] = arg[i] or give_up("--%s wants a value", name)
-        elseif name then
-            give_up("there is no option --%s", name)
-        else
-            files[#files + 1] = arg[i]
-        end
-        i = i + 1
+local function give_up(text, ...)
+    if not text then        -- --help
+        io.write(usage)
+        os.exit(0)
     end
-    if #files < 1 or #files > 2 then
-        give_up("want a file to write, and at most one to read")
-    end
-    return #files == 2 and files[1] or nil, files[#files], opts
+    io.stderr:write("planes.lua: ", text:format(...), "\n", usage)
+    os.exit(2)
 end
 
 -- The packed frame as a mat, its format, size and tags.
@@ -127,14 +107,19 @@ local function side_by_side(right, wrong)
     return wide
 end
 
-local path, out, opts = arguments()
-local frame, format, width, height, tags = load_frame(path, opts)
-local picture = convert(frame, format, width, height, tags)
-if opts.wrong_split then
+local values = {format = true, width = true, height = true, matrix = true, range = true}
+local opts, files = arguments.read(values, {["wrong-split"] = true}, give_up)
+if #files < 1 or #files > 2 then
+    give_up("want a file to write, and at most one to read")
+end
+local path, out = files[2] and files[1], files[#files]
+local frame, format, width, height, tags = arguments.try(load_frame, path, opts)
+local picture = arguments.try(convert, frame, format, width, height, tags)
+if opts["wrong-split"] then
     if format ~= "yuv420p" then
         give_up("--wrong-split wants a yuv420p frame, this is %s", format)
     end
     picture = side_by_side(picture, convert_wrongly(frame, width, height, tags))
 end
-picture:save(out)
+arguments.try(gpu.save, picture, out)
 print(("%s: %d x %d %s on %s"):format(out, width, height, format, gpu.device()))

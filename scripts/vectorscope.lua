@@ -3,6 +3,7 @@
 -- six pure colours of a test card at 75 % lie.
 -- Usage: gpuwb scripts/vectorscope.lua PICTURE [OUT.png]
 local gpu = require "gpuwb"
+local arguments = dofile((arg[0]:match("^.*/") or "") .. "arguments.lua")
 
 if not arg[1] or arg[1] == "--help" then
     io.stderr:write("usage: gpuwb scripts/vectorscope.lua PICTURE [OUT.png]\n")
@@ -19,8 +20,7 @@ __global__ void count(gwb_view u, gwb_view v, unsigned *counts)
     }
 }]]
 
-local img = gpu.load(arg[1])
-local from = gpu.format(img.format).model == "yuv" and {matrix = img.matrix or "bt601", range = img.range or "limited"} or nil
+local img, from = arguments.try(arguments.picture, gpu, arg[1])
 local yuv = img:convert("yuv444p", {from = from, to = {matrix = "bt601", range = "limited"}})
 local u, v = yuv.planes[2], yuv.planes[3]
 local counts = gpu.mat(256, 256, "u32", {packed = true, fill = 0})
@@ -42,4 +42,4 @@ for i = 0, 5 do
     scope:roi(right - 4, 255 - up - 4, 1, 9):fill(color)
     scope:roi(right + 4, 255 - up - 4, 1, 9):fill(color)
 end
-gpu.show(scope:resize(512, 512, "nearest"), {title = "vectorscope of " .. arg[1], path = arg[2], wait = true})
+arguments.try(gpu.show, scope:resize(512, 512, "nearest"), {title = "vectorscope of " .. arg[1], path = arg[2], wait = true})

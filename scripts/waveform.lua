@@ -3,6 +3,7 @@
 -- A kernel counts with atomics; the same on a GPU and on the host.
 -- Usage: gpuwb scripts/waveform.lua PICTURE [OUT.png]
 local gpu = require "gpuwb"
+local arguments = dofile((arg[0]:match("^.*/") or "") .. "arguments.lua")
 
 if not arg[1] or arg[1] == "--help" then
     io.stderr:write("usage: gpuwb scripts/waveform.lua PICTURE [OUT.png]\n")
@@ -19,8 +20,7 @@ __global__ void count(gwb_view luma, unsigned *counts, int columns)
     }
 }]]
 
-local img = gpu.load(arg[1])
-local yuv = gpu.format(img.format).model == "yuv"
+local img, yuv = arguments.try(arguments.picture, gpu, arg[1])
 local luma = yuv and img.planes[1] or img:convert("gray", {matrix = "bt709", range = "full"}).planes[1]
 if luma.dtype ~= "u8" then
     luma = luma:cast("u8", {scale = 1 / 257})
@@ -36,4 +36,4 @@ gpu.copy(view, green)
 for _, level in ipairs(yuv and {16, 235} or {0, 255}) do    -- black and white
     view:row(255 - level):fill {90, 60, 20}
 end
-gpu.show(view:resize(640, 256), {title = "waveform of " .. arg[1], path = arg[2], wait = true})
+arguments.try(gpu.show, view:resize(640, 256), {title = "waveform of " .. arg[1], path = arg[2], wait = true})

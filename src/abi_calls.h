@@ -124,6 +124,9 @@ int gwb_load(const char *path, const gwb_read_params *params, gwb_picture *pictu
 int gwb_decode_isolated(const void *bytes, int64_t size, const char *name, const gwb_read_params *params, gwb_picture *picture);
 int gwb_load_isolated(const char *path, const gwb_read_params *params, gwb_picture *picture);
 void gwb_picture_free(gwb_picture *picture);
+// Moves the pixels of a picture that lies in the host device's pool as such a mat would into `mat`, which is the caller's then: 1. 0: it lies elsewhere.
+int gwb_picture_move(gwb_picture *picture, gwb_mat *mat);
+int gwb_picture_keep(gwb_picture *picture, gwb_mat *mat);      // the other way: a mat that nobody else uses, whose pixels the picture shows; it is closed then
 // Whether optional libraries are used (use < 0 asks, 0 and 1 set, for the whole process); returns what it was.
 int gwb_codec_libraries(int use);
 const char *gwb_codec_library(const char *kind);        // what "png" or "jpg" is decoded by now; static
@@ -184,7 +187,7 @@ void gwb_loader_close(gwb_loader *loader);      // NULL is fine
 // Pictures written behind: `threads` encode and write, at most `ahead` wait (0: two a thread). The writer is the caller's until gwb_writer_close,
 // which waits for all.
 int gwb_writer_open(int threads, int ahead, gwb_writer **writer);
-// Copies the picture, waits for a place, and returns.
+// Copies the picture, or takes over its `room` where it has one; waits for a place, and returns. After a failure the room is the caller's.
 int gwb_writer_put(gwb_writer *writer, const gwb_picture *picture, const char *kind, const gwb_write_params *params, const char *path);
 void gwb_writer_wait(gwb_writer *writer);       // until all that was put is written or has failed
 int gwb_writer_failed(gwb_writer *writer, gwb_bytes *path);     // the oldest failure that was not told yet, and its path to be freed; 0: none

@@ -340,7 +340,7 @@ typedef struct gwb_picture {
     int32_t planes;         // planes used
     int32_t orientation;    // EXIF, 1..8, of the pixels as they lie here; 0: not said
     gwb_plane plane[4];
-    void *memory;           // holds the planes; freed by gwb_picture_free. NULL: borrowed
+    void *memory;           // holds the planes; freed by gwb_picture_free. NULL: borrowed, or in `room`
     int64_t bytes;          // of all planes, where they lie tight and one behind the other
     int32_t rate[2];        // frames a second as a fraction; 0, 0: not said
     char native[16];        // pixel format of the planes as they are coded (JPEG): "yuv420p"
@@ -353,6 +353,7 @@ typedef struct gwb_picture {
     uint8_t *icc;           // colour profile, freed with the picture; NULL: none
     int64_t icc_size;       // bytes
     int64_t mapped;         // bytes of `memory` where it is mapped and not allocated; 0 else
+    gwb_mat *room;          // memory of the host device's pool that holds the planes, given back with the picture; NULL: none
 } gwb_picture;
 
 // How to read. All zero is the default.
@@ -366,6 +367,8 @@ typedef struct gwb_read_params {
     int32_t native;         // 1: a JPEG's planes as they are coded, not turned
     int32_t header_only;    // 1: sizes, format and tags; no pixels (memory is NULL)
     int32_t timeout;        // ms that an isolated decoder may take; 0: 60000
+    int32_t room;           // where large pictures lie: 0 in memory of malloc, 1 in the host device's pool, 2 there and page-locked
+    int32_t pad;
     const char *array;      // of an npz; NULL: the only one
 } gwb_read_params;
 
@@ -381,15 +384,26 @@ typedef struct gwb_write_params {
     int32_t subsampling;    // a JPEG's chroma: 444, 422, 420, 440, 411; 0: 420 up to quality 90, else 444
 } gwb_write_params;
 
+// The functions of nvJPEG that decode on threads; lua/gpuwb/nvjpeg.lua opens them. Not set: none.
+typedef struct gwb_nvjpeg {
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*state_create)(void *handle, void **state);
+    int (*state_destroy)(void *state);
+    int (*info)(void *handle, const uint8_t *data, uint64_t bytes, int *components, int *subsampling, int *widths, int *heights);
+    int (*decode)(void *handle, void *state, const uint8_t *data, uint64_t bytes, int format, void *image, void *stream);
+} gwb_nvjpeg;
+
 // How to read many files. All zero is the default.
 typedef struct gwb_loader_params {
     gwb_read_params read;
+    gwb_nvjpeg nvjpeg;      // set: JPEGs are decoded by it on `device`, which is a cuda one, and not turned as EXIF says
     int32_t threads;        // that decode; 0: as many as there are processors
     int32_t prefetch;       // pictures that may be decoded and not taken; 0: two a thread
     int32_t unordered;      // 1: as they become ready, else as in the list
     int32_t isolated;       // 1: each in a process of its own
     int32_t device;         // position of the device that gets the pixels
-    int32_t pad;
+    int32_t only;           // 1: what nvJPEG does not decode is an error, else it is decoded on the host
 } gwb_loader_params;
 
 typedef struct gwb_loader gwb_loader;   // files that are decoded ahead

@@ -2,7 +2,10 @@
 // Pictures decoded ahead: a ring of slots, threads that fill free ones in the order of the list, and a consumer that takes them in order or as they come.
 #include "loader.h"
 
+#include "codec/codec.h"
 #include "device.h"
+#include "nvjpeg.h"
+
 #include "host/parallel.h"
 
 #include <pthread.h>
@@ -10,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int gwb_default_threads(int wanted)
 {
@@ -39,16 +43,22 @@ struct gwb_loader {
     pthread_t *threads;
     int thread_count;
     bool stop;
+    gwb_jpeg_decoder *jpeg;     // NULL: none
     pthread_mutex_t lock;
     pthread_cond_t freed, filled;
 };
 
-// On a cuda device the pixels go through page-locked memory, so that the copy needs no further hand and runs beside other work.
-static int upload(gwb_mat *to, const gwb_plane *p, int device, const gwb_stream *stream)
+// On a cuda device the pixels go through page-locked memory, where large ones are decoded to, so that the copy needs no further hand and runs beside
+// other work.
+static int upload(gwb_mat *to, gwb_picture *picture, int plane, int device, const gwb_stream *stream)
 {
+    const gwb_plane *p = &picture->plane[plane];
     *to = (gwb_mat){0};     // where an older one's struct may still stand, which is the consumer's now
+    if (device == 0 && gwb_picture_move(picture, to)) return 0;
     int rc = gwb_mat_create(to, device, p->width, p->height, p->type, p->channels, &(gwb_mat_params){0});
     if (rc < 0 || device == 0) return rc < 0 ? rc : gwb_upload(to, p->data, p->step, NULL);
+    const gwb_mat *locked = gwb_room_mat(picture);
+    if (locked && locked->flags & GWB_MAT_PINNED) return gwb_copy(to, locked, stream);
     gwb_mat pinned = {0};
     rc = gwb_mat_create(&pinned, 0, p->width, p->height, p->type, p->channels, &(gwb_mat_params){.pinned = 1});
     if (rc == 0) rc = gwb_upload(&pinned, p->data, p->step, NULL);
@@ -63,7 +73,7 @@ static void place(slot *s, int device, const gwb_stream *stream)
     gwb_picture *p = &s->picture;
     if (!p->format[0]) return;      // numbers of an npy want tight rows, which the consumer makes
     int rc = 0;
-    for (s->mats = 0; s->mats < p->planes && rc == 0; s->mats++) rc = upload(&s->mat[s->mats], &p->plane[s->mats], device, stream);
+    for (s->mats = 0; s->mats < p->planes && rc == 0; s->mats++) rc = upload(&s->mat[s->mats], p, s->mats, device, stream);
     if (rc < 0) {
         while (s->mats > 0) gwb_mat_close(&s->mat[--s->mats]);
         return;
@@ -74,6 +84,7 @@ static void place(slot *s, int device, const gwb_stream *stream)
     gwb_picture_free(p);
     *p = kept;
     p->memory = NULL;
+    p->room = NULL;
     p->mapped = 0;
     p->icc = icc;
 }
@@ -84,11 +95,41 @@ static slot *free_slot(gwb_loader *l)
     return NULL;
 }
 
+static bool is_jpeg(const char *path)
+{
+    struct stat info;
+    uint8_t start[3] = {0};
+    FILE *file = stat(path, &info) == 0 && S_ISREG(info.st_mode) ? fopen(path, "rbe") : NULL;
+    bool is = file && fread(start, 1, 3, file) == 3 && gwb_jpg_recognise(start, 3);
+    if (file) fclose(file);
+    return is;
+}
+
+static void decode(gwb_loader *l, slot *s, const char *path, gwb_jpeg_state *jpeg)
+{
+    const gwb_read_params *read = &l->params.read;
+    bool nvjpeg = jpeg->decoder && is_jpeg(path);
+    if (!nvjpeg && jpeg->decoder && l->params.only) {
+        s->status = gwb_fail(GWB_UNSUPPORTED, "%s: no JPEG file, which is all that nvJPEG decodes; decode=\"auto\" gives others to the host", path);
+    } else if (!nvjpeg) {
+        s->status = (l->params.isolated ? gwb_load_isolated : gwb_load)(path, read, &s->picture);
+    } else {
+        gwb_bytes file = {0};
+        s->status = gwb_file_read(path, gwb_read_defaults(read).max_bytes, &file);
+        bool there = s->status == 0;
+        if (there) s->status = gwb_jpeg_decode(jpeg, &file, path, read, &s->picture, s->mat);
+        if (s->status == 0) s->mats = s->picture.planes;
+        else if (there && !l->params.only) s->status = gwb_decode(file.data, file.size, path, read, &s->picture);
+        gwb_bytes_free(&file);
+    }
+}
+
 static void *work(void *user)
 {
     gwb_loader *l = user;
     gwb_stream stream = {0};
     bool own = l->params.device > 0 && gwb_stream_create(&stream, l->params.device, NULL) == 0;
+    gwb_jpeg_state jpeg = {own ? l->jpeg : NULL, &stream, NULL};
     pthread_mutex_lock(&l->lock);
     while (!l->stop && l->next < l->count) {
         slot *s = free_slot(l);
@@ -99,14 +140,15 @@ static void *work(void *user)
         s->state = BUSY;
         s->index = l->next++;
         pthread_mutex_unlock(&l->lock);
-        s->status = (l->params.isolated ? gwb_load_isolated : gwb_load)(l->paths[s->index], &l->params.read, &s->picture);
+        decode(l, s, l->paths[s->index], &jpeg);
         if (s->status < 0) snprintf(s->message, sizeof s->message, "%s", gwb_error_message());
-        else place(s, l->params.device, own ? &stream : NULL);
+        else if (s->mats == 0) place(s, l->params.device, own ? &stream : NULL);
         pthread_mutex_lock(&l->lock);
         s->state = READY;
         pthread_cond_broadcast(&l->filled);
     }
     pthread_mutex_unlock(&l->lock);
+    gwb_jpeg_state_close(&jpeg);
     if (own) gwb_stream_close(&stream);
     return NULL;
 }
@@ -128,6 +170,7 @@ void gwb_loader_close(gwb_loader *l)
     for (int i = 0; i < l->thread_count; i++) pthread_join(l->threads[i], NULL);
     for (int i = 0; i < l->slot_count; i++) if (l->slots[i].state == READY) empty(&l->slots[i]);
     for (int64_t i = 0; l->paths && i < l->count; i++) free(l->paths[i]);
+    gwb_jpeg_decoder_close(l->jpeg);
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->freed);
     pthread_cond_destroy(&l->filled);
@@ -150,6 +193,7 @@ int gwb_loader_open(const char *const *paths, int64_t count, const gwb_loader_pa
     if (!l) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory for a list of %lld files", (long long)count);
     int threads = gwb_default_threads(params->threads);
     l->params = *params;
+    l->params.read.room = params->device > 0 ? 2 : 1;
     l->count = count;
     l->slot_count = params->prefetch > 0 ? params->prefetch : 2 * threads;
     if (threads > l->slot_count) threads = l->slot_count;
@@ -162,17 +206,18 @@ int gwb_loader_open(const char *const *paths, int64_t count, const gwb_loader_pa
     if (params->read.array) l->params.read.array = l->array = strdup(params->read.array);
     bool good = l->paths && l->slots && l->threads && (l->array || !params->read.array);
     for (int64_t i = 0; good && i < count; i++) good = (l->paths[i] = strdup(paths[i]));
-    for (int i = 0; good && i < threads && i < count; i++) {
+    int rc = good && params->nvjpeg.create && params->device > 0 ? gwb_jpeg_decoder_open(&params->nvjpeg, params->device, &l->jpeg) : 0;
+    for (int i = 0; good && rc == 0 && i < threads && i < count; i++) {
         if (pthread_create(&l->threads[i], NULL, work, l) == 0) l->thread_count++;
         else good = i > 0;
     }
-    if (good) {
+    if (good && rc == 0) {
         *loader = l;
         return 0;
     }
     if (!l->slots) l->slot_count = 0;
     gwb_loader_close(l);
-    return gwb_fail(GWB_OUT_OF_MEMORY, "no memory or no threads for a list of %lld files", (long long)count);
+    return rc < 0 ? rc : gwb_fail(GWB_OUT_OF_MEMORY, "no memory or no threads for a list of %lld files", (long long)count);
 }
 
 int gwb_loader_next(gwb_loader *l, gwb_picture *picture, gwb_mat *const *mats, int64_t *index)

@@ -66,6 +66,7 @@ int64_t gwb_abi_size(const char *type)
     SIZE(gwb_loader_params);
     SIZE(gwb_decoder_params);
     SIZE(gwb_decoder_info);
+    SIZE(gwb_nvjpeg);
     SIZE(gwb_read_params);
     SIZE(gwb_write_params);
 #undef SIZE

@@ -2,6 +2,7 @@
 // Pictures written behind: the producer hands copies over and goes on; threads encode and write them.
 #include "loader.h"
 
+#include "codec/codec.h"
 #include "device.h"
 
 #include <pthread.h>
@@ -41,17 +42,20 @@ int gwb_picture_copy(const gwb_picture *from, gwb_picture *to)
     }
     *to = *from;
     to->mapped = 0;
-    to->memory = malloc((size_t)size + (size == 0));
+    to->memory = NULL;
+    to->room = NULL;
+    uint8_t *data = gwb_room_block(to, size);
+    if (!data) data = to->memory = malloc((size_t)size + (size == 0));
     to->icc = NULL;
     if (from->icc && (to->icc = malloc((size_t)from->icc_size))) memcpy(to->icc, from->icc, (size_t)from->icc_size);
-    if (!to->memory || (from->icc && !to->icc)) {
+    if (!data || (from->icc && !to->icc)) {
         gwb_picture_free(to);
         return gwb_fail(GWB_OUT_OF_MEMORY, "no memory for a copy of %lld bytes", (long long)size);
     }
     for (int i = 0; i < from->planes; i++) {
         const gwb_plane *p = &from->plane[i];
         int64_t row = (int64_t)p->width * p->channels * gwb_type_size(p->type);
-        to->plane[i].data = (uint8_t *)to->memory + used;
+        to->plane[i].data = data + used;
         to->plane[i].step = row;
         for (int32_t y = 0; y < p->height; y++) memcpy(to->plane[i].data + y * row, p->data + y * p->step, (size_t)row);
         used += (row * p->height + 63) / 64 * 64;
@@ -128,13 +132,27 @@ int gwb_writer_open(int threads, int ahead, gwb_writer **writer)
     return gwb_fail(GWB_OUT_OF_MEMORY, "no thread for a writer");
 }
 
+// Pixels in a mat that is the writer's now need no copy.
+static int keep_picture(const gwb_picture *from, gwb_picture *to)
+{
+    *to = *from;
+    to->memory = NULL;
+    to->mapped = 0;
+    to->icc = NULL;
+    if (!from->icc) return 0;
+    to->icc = malloc((size_t)from->icc_size);
+    if (!to->icc) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory for a colour profile");
+    memcpy(to->icc, from->icc, (size_t)from->icc_size);
+    return 0;
+}
+
 int gwb_writer_put(gwb_writer *w, const gwb_picture *picture, const char *kind, const gwb_write_params *params, const char *path)
 {
     if (gwb_check_fork() < 0) return GWB_NO_DEVICE;
     size_t length = strlen(path) + 1;
     job *j = calloc(1, sizeof *j + length);
     if (!j) return gwb_fail(GWB_OUT_OF_MEMORY, "no memory for one more picture");
-    int rc = gwb_picture_copy(picture, &j->picture);
+    int rc = picture->room ? keep_picture(picture, &j->picture) : gwb_picture_copy(picture, &j->picture);
     if (rc < 0) {
         free(j);
         return rc;

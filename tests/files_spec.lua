@@ -115,6 +115,7 @@ helper.each_device(function(name)
             assert.same({"gray", "-", "-"}, tags("W2 H2 Cmono", 4))
             assert.same({"gray10le", "-", "-"}, tags("W2 H2 Cmono10", 8))
             raises("UNSUPPORTED", {"420p20", "420p10"}, tags, "W2 H2 C420p20")
+            raises("UNSUPPORTED", {"420p14", "10, 12 and 16 bits"}, tags, "W2 H2 C420p14")        -- for which there is no pixel format
             raises("BAD_FILE", "size", tags, "W0 H2")
             raises("BAD_FILE", "no size", tags, "H2")
         end)

@@ -183,12 +183,16 @@ describe("the modules for GPU libraries beside stand-ins", function()
             pending "the library is there"      -- the real one, which the driver's stand-in does not serve
         end
         build()
-        helper.run("rm " .. folder .. "/libnppif.so.13")
+        helper.run(("rm %s/libnppif.so.13 %s/libnvjpeg.so.13"):format(folder, folder))
+        helper.write(folder .. "/a.jpg", require("tests.pictures").samples()["gray.jpg"])
         local out, status = run("", [[-e '
             gpu.device "cuda:0"
-            print(select(2, pcall(require("gpuwb.npp").gauss, gpu.mat(4, 4, "u8"), 3)))']])
-        assert.equal(0, status)
-        for _, word in ipairs {"npp.gauss", "libnppif.so.13", "libnppif.so.12", "/usr/local/cuda/lib64/", "LD_LIBRARY_PATH"} do
+            print(select(2, pcall(require("gpuwb.npp").gauss, gpu.mat(4, 4, "u8"), 3)))
+            print(select(2, pcall(gpu.files, {"]] .. folder .. [[/a.jpg"}, {decode = "nvjpeg"})))
+            print(gpu.files({"]] .. folder .. [[/a.jpg"}, {decode = "auto"})())']])
+        assert.equal(0, status, out)
+        for _, word in ipairs {"gpu.files", "libnvjpeg.so.13", "9x17 gray",
+                               "npp.gauss", "libnppif.so.13", "libnppif.so.12", "/usr/local/cuda/lib64/", "LD_LIBRARY_PATH"} do
             assert.truthy(out:find(word, 1, true), out)
         end
     end)

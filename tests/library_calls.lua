@@ -5,6 +5,7 @@ local ffi = require "ffi"
 local npp, cublas, cufft, curand = require "gpuwb.npp", require "gpuwb.cublas", require "gpuwb.cufft", require "gpuwb.curand"
 local nvjpeg, nvml = require "gpuwb.nvjpeg", require "gpuwb.nvml"
 local helper = require "tests.helper"
+local make = require "tests.pictures"
 local raises = helper.raises
 
 local device = arg[1]
@@ -244,6 +245,52 @@ raises("DEVICE", "NVJPEG_STATUS_INVALID_PARAMETER", nvjpeg.encode, picture, {sub
 local limits = gpu.limits {pixels = 100}
 raises("LIMIT", "200x100", nvjpeg.decode, jpeg(3, 2, 200, 100, 1))
 gpu.limits(limits)
+
+-- ---- nvJPEG on the threads of gpu.files
+
+local folder = helper.folder()
+local function gray_jpeg(name, comment, opts)
+    opts = opts or {}
+    opts.before = (opts.before or "") .. (comment and "\255\254" .. make.be16(#comment + 2) .. comment or "")
+    return helper.write(folder .. "/" .. name, make.jpg(17, 9, {{{70}, {70}, {70}}, {{70}, {70}, {70}}}, opts))
+end
+local colour = {{{70, 128, 128}, {70, 128, 128}, {70, 128, 128}}, {{70, 128, 128}, {70, 128, 128}, {70, 128, 128}}}
+local files = {
+    gray_jpeg("a.jpg", "\201"), helper.write(folder .. "/b.jpg", make.jpg(17, 9, colour, {before = "\255\254\0\3\150"})),
+    gray_jpeg("c.jpg", "\201\4"), helper.write(folder .. "/d.png", make.png(2, 1, 8, 0, {"\9\9"})), gray_jpeg("e.jpg", "\202", {before = make.exif(6)}),
+    gray_jpeg("f.jpg", "\203", {sof = 0xc2}),
+}
+local function all(opts)
+    local seen, reader = {}, gpu.files(files, opts)
+    for given, _, n in reader do
+        assert(given.planes[1].device == device)
+        seen[n] = ("%dx%d %s %d"):format(given.width, given.height, given.format, (given.planes[1]:at(given.width - 1, given.height - 1)))
+    end
+    return seen, reader.failed
+end
+local objects = ffi.load "libnvjpeg.so.13".fake_objects()
+for threads = 1, 3 do
+    local seen = all {threads = threads, decode = "auto"}
+    local want = {"17x9 gray 201", "17x9 rgb24 150", "17x9 gray 70", "2x1 gray 9", "9x17 gray ", "17x9 gray 70"}     -- a stand-in's kernel turns nothing
+    for i, text in ipairs(want) do
+        assert(seen[i]:find(text, 1, true) == 1, seen[i])
+    end
+    local by_it, failed = all {threads = threads, decode = "nvjpeg", errors = "skip", orient = false}
+    assert(by_it[1] == want[1] and by_it[2] == want[2] and by_it[5] == "17x9 gray 202" and #failed == 3)
+    for i, word in ipairs {"nvjpegDecode gave status 4", "no JPEG file", "not for nvJPEG"} do
+        assert(failed[i].error.code == "UNSUPPORTED" and failed[i].error.message:find(word, 1, true), failed[i].error.message)
+    end
+    seen = all {threads = threads}
+    assert(seen[1] == "17x9 gray 70" and seen[5] == "9x17 gray 70")
+end
+for given in gpu.files({files[2]}, {decode = "nvjpeg", format = "native"}) do
+    assert(given.format == "yuv444p" and given.matrix == "bt601" and given.range == "full" and given.planes[3]:at(16, 8) == 152)
+end
+assert(ffi.load "libnvjpeg.so.13".fake_objects() == objects)      -- handles and states are gone with their readers
+raises("UNSUPPORTED", "host", gpu.files, files, {decode = "nvjpeg", device = "host"})
+raises("BAD_ARGUMENT", "isolated", gpu.files, files, {decode = "nvjpeg", isolated = true})
+assert(gpu.files(files, {decode = "auto", device = "host"})().planes[1]:at(0, 0) == 70)
+helper.remove(folder)
 
 -- ---- NVML
 

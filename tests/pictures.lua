@@ -156,10 +156,11 @@ function pictures.tga(width, height, bits, data, kind)
     return string.char(0, 0, kind or 2, 0, 0, 0, 0, 0, 0, 0, 0, 0) .. le16(width) .. le16(height) .. string.char(bits, 0x20) .. data
 end
 
-function pictures.bmp(width, height, bits, data, palette)
+-- packing: 1 and 2 are runs of 8 and 4 bits.
+function pictures.bmp(width, height, bits, data, palette, packing)
     palette = palette or ""
     local start = 54 + #palette
-    return "BM" .. le32(start + #data) .. le32(0) .. le32(start) .. le32(40) .. le32(width) .. le32(height) .. le16(1) .. le16(bits) .. le32(0)
+    return "BM" .. le32(start + #data) .. le32(0) .. le32(start) .. le32(40) .. le32(width) .. le32(height) .. le16(1) .. le16(bits) .. le32(packing or 0)
         .. le32(#data) .. le32(0) .. le32(0) .. le32(#palette / 4) .. le32(0) .. palette .. data
 end
 
@@ -285,6 +286,8 @@ function pictures.samples()
         ["runs.tga"] = pictures.tga(4, 3, 24, "\x83\1\2\3\x83\4\5\6\x83\7\8\9", 10),
         ["plain.bmp"] = pictures.bmp(3, 2, 24, ramp:sub(1, 24)),
         ["palette.bmp"] = pictures.bmp(3, 2, 4, "\1\32\0\0\33\0\0\0", ramp:sub(1, 64)),
+        ["runs8.bmp"] = pictures.bmp(5, 3, 8, "\3\1\2\2\0\0\0\3\1\2\3\0\0\2\1\1\1\3\0\1", ramp:sub(1, 16), 1),
+        ["runs4.bmp"] = pictures.bmp(7, 2, 4, "\5\18\2\51\0\0\0\5\18\48\16\0\0\1", ramp:sub(1, 16), 2),
         ["two.gif"] = pictures.gif(3, 2, ramp:sub(1, 12), {{0, 1, 2, 3, 2, 1}, {3, 3, 3, 3, 3, 3}}),
         ["flat.hdr"] = "#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 2 +X 2\n" .. ramp:sub(101, 116),
         ["runs.hdr"] = "#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 1 +X 9\n\2\2\0\9\x89\5\x89\6\x89\7\x89\x80",

@@ -244,8 +244,34 @@ helper.each_device(function()
             local files = make.samples()
             assert.same({2, 1, 0}, at(gpu.decode(files["plain.tga"]), 0, 0))         -- B, G, R in the file
             assert.same({3, 2, 1}, at(gpu.decode(files["runs.tga"]), 3, 0))
+            for v = 0, 31 do        -- 5 bits of each
+                local five = gpu.decode(make.tga(1, 1, 16, make.le16(v + 32 * ((v + 1) % 32) + 1024 * (31 - v))))
+                local function eight(n) return 8 * n + math.floor(n / 4) end
+                assert.same({eight(31 - v), eight((v + 1) % 32), eight(v)}, at(five, 0, 0))
+            end
             assert.same({14, 13, 12}, at(gpu.decode(files["plain.bmp"]), 0, 0))      -- the last row comes first
             assert.same({10, 9, 8}, at(gpu.decode(files["palette.bmp"]), 0, 0))
+            -- runs of colours whose blue is 4 times their number; 0 where no run came
+            for name, rows in pairs {["runs8.bmp"] = "00003 12300 11122", ["runs4.bmp"] = "1230100 1212133"} do
+                local img, y = gpu.decode(files[name]), 0
+                for row in rows:gmatch("%d+") do
+                    for x = 0, #row - 1 do
+                        assert.same({4 * row:byte(x + 1) - 190, 4 * row:byte(x + 1) - 191, 4 * row:byte(x + 1) - 192}, at(img, x, y))
+                    end
+                    y = y + 1
+                end
+                local info = gpu.info {bytes = files[name]}
+                assert.same({"bmp", "rgb24", "palette run-length", name == "runs8.bmp" and 8 or 4}, {info.kind, info.format, info.coding, info.depth})
+            end
+            local runs, start = files["runs8.bmp"], 54 + 16
+            raises("BAD_FILE", "no end mark", gpu.decode, runs:sub(1, start + 9))
+            raises("BAD_FILE", "beyond its 5x3", gpu.decode, runs:sub(1, start) .. "\6" .. runs:sub(start + 2))
+            raises("BAD_FILE", "palette of 4", gpu.decode, runs:sub(1, start + 1) .. "\4" .. runs:sub(start + 3))
+            raises("BAD_FILE", "runs of 0 bits", gpu.decode, runs:sub(1, 30) .. "\2" .. runs:sub(32))
+            local cut, warning = gpu.decode(runs:sub(1, start + 9), {strict = false})
+            assert.same({6, 5, 4}, at(cut, 0, 2))
+            assert.truthy(warning:find("no end mark", 1, true))
+            assert.same({11, 10, 9}, at(gpu.decode(make.bmp(2, 1, 8, "\2\2", "\1\2\3\0\5\6\7\0\9\10\11\0", 1)), 1, 0))      -- no mark, yet whole
             assert.same({9, 10, 11, 255}, at(gpu.decode(files["two.gif"]), 0, 1))    -- of the first frame (S24)
             assert.same({{{1, 2, 3}, {1, 2, 4}, {3, 3, 4}}, {{3, 3, 4}, {3, 3, 4}, {0, 0, 0}}}, gpu.decode(files["a.qoi"]).planes[1]:totable())
             local psd = gpu.decode(files["rgb.psd"])

@@ -149,6 +149,38 @@ helper.each_device(function()
                 end
             end)
         end)
+
+        it("what is written of noise, of few values, of repeats near and far, and of counts that make the longest codes", function()
+            if not program then
+                return pending("no libpng to compile against")
+            end
+            local random, values = helper.random(5), {}
+            local a, b = 1, 1
+            for value = 0, 22 do        -- a Fibonacci number of each: a Huffman code of 22 bits, were there no limit
+                for _ = 1, a do
+                    values[#values + 1] = string.char(value)
+                end
+                a, b = b, a + b
+            end
+            for i = #values, 2, -1 do
+                local j = 1 + random(i)
+                values[i], values[j] = values[j], values[i]
+            end
+            local noise = helper.bytes(32767 * 4)
+            local contents = {{256, 256, noise:sub(1, 65536), 1.01}, {256, 256, ("\7"):rep(65536), 0.01}, {32767, 4, noise:sub(1, 32767):rep(4), 0.27},
+                              {200, 300, noise:sub(1, 300):rep(200), 0.05}, {1, 1, "x", 100}, {229, 323, table.concat(values):sub(1, 229 * 323), 0.6}}
+            each_way(function()
+                for i, c in ipairs(contents) do
+                    for _, level in ipairs {1, 4, 9, 12} do
+                        local file = gpu.encode(gpu.mat(c[1], c[2], "u8"):upload(c[3]), "png", {level = level})
+                        local kind, w, h, bytes = reference(write(file))
+                        assert.same({"u8", c[1], c[2]}, {kind, w, h})
+                        assert(bytes == c[3], i)
+                        assert.is_true(#file <= c[4] * #c[3] + 100, i .. ": " .. #file)
+                    end
+                end
+            end)
+        end)
     end)
 
     describe("PNG that is damaged", function()

@@ -151,5 +151,23 @@ helper.each_device(function(name)
                 assert.equal(result.err, command.run({"scripts/" .. script .. ".lua", "--help"}).err)
             end
         end)
+
+        it("say in a line what they could not read or write", function()
+            command.write(folder .. "/array.npy", gpu.encode(gpu.mat(3, 2, "f32", {fill = 1}), "npy"))
+            for _, script in ipairs {"contact_sheet", "compare", "histogram", "waveform", "vectorscope", "letterbox", "planes"} do
+                local function fails(text, ...)
+                    local result = command.run {"--device", name, "scripts/" .. script .. ".lua", ...}
+                    if result.err:find("UNSUPPORTED", 1, true) or result.err:find("no compiler", 1, true) then return end
+                    assert.equal(1, result.status, result.err)
+                    assert.truthy(result.err:find("^" .. script .. "%.lua: [^\n]*\n$") and result.err:find(text, 1, true), result.err)
+                end
+                local one = script == "planes" and folder .. "/no.y4m" or folder .. "/no.png"
+                fails(one .. ": cannot open: No such file", one, script == "compare" and card or out())
+                if script ~= "planes" then
+                    fails("array.npy: an array of f32, no picture", folder .. "/array.npy", script == "compare" and card or out())
+                    fails("/no/such/out.png", card, unpack(script == "compare" and {card, "/no/such/out.png"} or {"/no/such/out.png"}))
+                end
+            end
+        end)
     end)
 end)

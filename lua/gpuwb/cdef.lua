@@ -20,8 +20,8 @@ for _, name in ipairs {"gwb_mat", "gwb_stream", "gwb_event", "gwb_view", "gwb_im
                        "gwb_device_info", "gwb_memory", "gwb_copy2d_params", "gwb_copy_side", "gwb_copy_report", "gwb_pipe_step", "gwb_pipe_plan",
                        "gwb_kernel_params", "gwb_kernel_function", "gwb_arg", "gwb_kernel_call", "gwb_component", "gwb_format_info",
                        "gwb_plane_info", "gwb_convert_params", "gwb_bytes", "gwb_plane", "gwb_picture", "gwb_read_params",
-                       "gwb_write_params", "gwb_loader_params", "gwb_decoder_params", "gwb_decoder_info", "gwb_dl_tensor", "gwb_dl_managed",
-                       "gwb_dl_versioned"} do
+                       "gwb_write_params", "gwb_loader_params", "gwb_nvjpeg", "gwb_decoder_params", "gwb_decoder_info", "gwb_dl_tensor",
+                       "gwb_dl_managed", "gwb_dl_versioned"} do
     local theirs = tonumber(C.gwb_abi_size(name))
     if theirs ~= ffi.sizeof(name) then
         error(("gpuwb: %s has %d bytes in the program and %d in the ABI text; GPUWB_ROOT names another version's checkout?"):format(name, theirs,

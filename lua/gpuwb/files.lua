@@ -39,6 +39,7 @@ local load_options = {"device", "stream", "strict", "orient", "scale", "frame", 
 
 local function reading(op, opts)
     local p = read_params()
+    p.room = 1
     p.max_pixels, p.max_bytes = limits.pixels, limits.bytes
     p.frame = opts.frame == nil and 0 or check.integer(op, "frame", opts.frame, 0, 2 ^ 53)
     check.boolean(op, "strict", opts.strict)
@@ -95,10 +96,18 @@ local function place(op, picture, position, stream)
         local value = ffi.string(picture[tag])
         opts[tag] = value ~= "" and value or nil
     end
-    local img = image.public.image(name, picture.width, picture.height, opts)
-    for i = 1, picture.planes do
-        local p = picture.plane[i - 1]
-        check.status(C.gwb_upload(img.planes[i], p.data, p.step, stream), op)
+    local img
+    device.collect_due()
+    local moved = position == 0 and files.empty_mat()
+    if moved and C.gwb_picture_move(picture, moved) == 1 then
+        opts.device, opts.width, opts.height = nil, picture.width, picture.height
+        img = image.public.image_from(name, {moved}, opts)
+    else
+        img = image.public.image(name, picture.width, picture.height, opts)
+        for i = 1, picture.planes do
+            local p = picture.plane[i - 1]
+            check.status(C.gwb_upload(img.planes[i], p.data, p.step, stream), op)
+        end
     end
     files.annotate(img, picture)
     return img
@@ -511,9 +520,10 @@ local function in_file_order(op, img, kind)
     return name == img.format and img or img:convert(name)
 end
 
--- Fills the C picture with a mat or an image. Returns what must stay referenced while it is used. Waits for the pixels.
+-- Fills the C picture with a mat or an image. Returns what must stay referenced while it is used, and whether its only plane is a mat made for it. Waits for
+-- the pixels.
 local function fill(op, obj, kind, picture)
-    local planes, keep = {obj}, {}
+    local planes, keep, given = {obj}, {}, obj
     if image.is(obj) then
         image.fill(op, "the image", obj, ffi.new("gwb_image"))
         if type(obj.icc) == "string" and obj.icc ~= "" then
@@ -543,7 +553,7 @@ local function fill(op, obj, kind, picture)
         plane.data, plane.step, plane.width, plane.height, plane.type, plane.channels = p.data, p.step, p.width, p.height, p.type, p.channels
         keep[i] = here
     end
-    return keep
+    return keep, #planes == 1 and (not rawequal(obj, given) or keep[1] ~= planes[1])
 end
 
 -- A mat, an image or a list of them, as a list.

@@ -50,8 +50,9 @@ local function make(f, width, height, planes, values)
     return setmetatable(img, meta)
 end
 
--- What an image was when it was last resolved: its fields, its planes, and the C struct they gave. Looking it up again is most of a call's work.
-local resolved = setmetatable({}, {__mode = "k"})
+-- What an image was when it was last resolved: its fields and its planes, which it does not keep alive, and the C struct they gave. Looking it up again is
+-- most of a call's work.
+local resolved, structs, weak = setmetatable({}, {__mode = "k"}), setmetatable({}, {__mode = "k"}), {__mode = "v"}
 
 local function resolve(op, name, img)
     local f = format.find(op, img.format)
@@ -67,14 +68,13 @@ local function resolve(op, name, img)
         check.fail("SHAPE", op, "%s must have %d plane%s, being %s", name, f.planes, f.planes > 1 and "s" or "", f.name)
     end
     c.planes = f.planes
-    local r = {c = c, format = img.format, width = img.width, height = img.height, matrix = img.matrix, range = img.range, siting = img.siting,
+    local r = {format = img.format, width = img.width, height = img.height, matrix = img.matrix, range = img.range, siting = img.siting,
                transfer = img.transfer, primaries = img.primaries, planes = planes}
     for i = 1, f.planes do
         r[i] = check.mat(op, ("plane %d of %s"):format(i, name), planes[i])
         c.plane[i - 1] = planes[i]
     end
-    resolved[img] = r
-    return r
+    resolved[img], structs[img] = setmetatable(r, weak), c
 end
 
 -- Fills the C struct `c` from an image; `c` is valid while the image is. Errors name what is wrong.
@@ -84,9 +84,9 @@ function image.fill(op, name, img, c)
     if not r or r.format ~= img.format or r.width ~= img.width or r.height ~= img.height or r.matrix ~= img.matrix or r.range ~= img.range or
         r.siting ~= img.siting or r.transfer ~= img.transfer or r.primaries ~= img.primaries or r.planes ~= planes or
         not rawequal(r[1], planes[1]) or not rawequal(r[2], planes[2]) or not rawequal(r[3], planes[3]) or not rawequal(r[4], planes[4]) then
-        r = resolve(op, name, img)
+        resolve(op, name, img)
     end
-    ffi.copy(c, r.c, image_size)
+    ffi.copy(c, structs[img], image_size)
     check.status(C.gwb_image_check(c), op)
     return c
 end

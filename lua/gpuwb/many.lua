@@ -6,6 +6,7 @@ local device = require "gpuwb.device"
 local files = require "gpuwb.files"
 local format = require "gpuwb.format"
 local image = require "gpuwb.image"
+local nvjpeg = require "gpuwb.nvjpeg_library"
 local C = require("gpuwb.cdef").C
 
 local many = {public = {}}
@@ -63,8 +64,19 @@ local function paths_of(op, what)
     return what
 end
 
--- The image or mat of a taken picture, whose pixels lie in `mats` or still on the host.
-local function finish(op, rc, picture, mats, position)
+-- A picture upright, as its EXIF orientation says.
+local turns = {
+    [2] = function(i) return i:flip("horizontal") end, [3] = function(i) return i:rotate(180) end, [4] = function(i) return i:flip("vertical") end,
+    [5] = function(i) return i:transpose() end, [6] = function(i) return i:rotate(90) end, [7] = function(i) return i:transpose():rotate(180) end,
+    [8] = function(i) return i:rotate(270) end,
+}
+
+function many.upright(img, orientation)
+    return turns[orientation] and turns[orientation](img) or img
+end
+
+-- The image or mat of a taken picture, whose pixels lie in `mats` or still on the host. turn: what was not turned on the way is turned now.
+local function finish(op, rc, picture, mats, position, turn)
     if rc == 1 then
         return files.place(op, picture, position, nil)
     end
@@ -78,6 +90,10 @@ local function finish(op, rc, picture, mats, position)
     end
     opts.width, opts.height = picture.width, picture.height
     local img = image.public.image_from(ffi.string(picture.format), planes, opts)
+    if turn then
+        img = many.upright(img, picture.orientation)
+        picture.orientation = 1
+    end
     files.annotate(img, picture)
     return img
 end
@@ -104,6 +120,7 @@ local function step(reader)
             mats[i] = files.empty_mat()
             pointers[i - 1] = ffi.cast("gwb_mat *", mats[i])
         end
+        device.collect_due()        -- pictures that the loop has let go of
         local picture = ffi.gc(ffi.new("gwb_picture"), C.gwb_picture_free)
         local index = ffi.new("int64_t[1]")
         local rc = C.gwb_loader_next(reader.handle, picture, pointers, index)
@@ -115,7 +132,7 @@ local function step(reader)
         local path = reader.paths[n]
         local ok, result
         if rc > 0 then
-            ok, result = pcall(finish, op, rc, picture, mats, reader.position)
+            ok, result = pcall(finish, op, rc, picture, mats, reader.position, reader.turn)
         else
             ok, result = pcall(check.status, rc, op)
         end
@@ -139,8 +156,9 @@ reader_meta.__index, reader_meta.__call = {close = close}, step
 -- for img, path, n, warning in gpu.files("in/*.jpg"). what: a list of paths, a pattern, or a folder. Pictures are decoded ahead on `threads` threads (as
 -- many as processors), at most `prefetch` of them (two a thread), so that memory stays bounded, and uploaded through page-locked memory on streams of
 -- their own. ordered=false: as they become ready. errors: "raise" (default) or "skip": a bad file is passed over and listed in the iterator's `failed`,
--- {path=, index=, error=}. decode: "host" or "auto", which is the same. The rest is as with gpu.load. A loop that is left early is followed by
--- iterator:close(), or the collector does it.
+-- {path=, index=, error=}. decode: "host" (default); "nvjpeg": JPEGs on the cuda device by nvJPEG, other files are bad ones; "auto": by nvJPEG what it
+-- decodes, if it is there, and the rest on the host. nvJPEG's pixels are a few steps from the host's, and damage amid them is found only as far as it finds
+-- it; a cut file is found as ever. The rest is as with gpu.load. A loop that is left early is followed by iterator:close(), or the collector does it.
 function public.files(what, opts)
     local op = "gpu.files"
     opts = check.options(op, opts, {"threads", "prefetch", "ordered", "errors", "decode", "device", "strict", "orient", "scale", "format", "isolated",
@@ -154,7 +172,20 @@ function public.files(what, opts)
     p.unordered = opts.ordered == false and 1 or 0
     p.isolated = check.boolean(op, "isolated", opts.isolated) and 1 or 0
     p.device = device.position(op, opts.device)
-    check.choice(op, "decode", opts.decode == nil and "auto" or opts.decode, {"auto", "host"})
+    local decode = check.choice(op, "decode", opts.decode == nil and "host" or opts.decode, {"host", "auto", "nvjpeg"})
+    if decode == "nvjpeg" and p.device == 0 then
+        check.fail("UNSUPPORTED", op, 'decode="nvjpeg" is for a cuda device, and the pictures go to the host; decode="host" or "auto" decodes them there')
+    elseif decode ~= "host" and opts.isolated then
+        check.fail("BAD_ARGUMENT", op, 'isolated=true decodes on the host, so decode="host" belongs to it, not "%s"', decode)
+    elseif decode ~= "host" and p.device > 0 then
+        local there, err = pcall(nvjpeg.pointers, op, p.nvjpeg)
+        if not there and decode == "nvjpeg" then
+            error(err, 0)
+        elseif not there then
+            p.nvjpeg = ffi.new("gwb_nvjpeg")
+        end
+        p.only = decode == "nvjpeg" and 1 or 0
+    end
     local skip = check.choice(op, "errors", opts.errors == nil and "raise" or opts.errors, {"raise", "skip"}) == "skip"
     local list = {}
     for i, path in ipairs(paths) do
@@ -163,6 +194,7 @@ function public.files(what, opts)
     local c, out = ffi.new("const char *[?]", math.max(#list, 1), list), ffi.new("gwb_loader *[1]")
     check.status(C.gwb_loader_open(c, #list, p, out), op)
     local reader = setmetatable({paths = list, count = #list, failed = {}, skip = skip, position = p.device}, reader_meta)
+    reader.turn = opts.orient ~= false and opts.format ~= "native"
     return check.own(reader, out[0], C.gwb_loader_close)
 end
 
@@ -206,8 +238,16 @@ function writer:save(obj, path, opts)
     end
     local kind, params = files.writing(op, path, opts, list[1])
     local picture = ffi.new("gwb_picture")
-    local keep = files.fill(op, list[1], kind, picture)
-    check.status(C.gwb_writer_put(self.handle, picture, kind, params, path), op)
+    local keep, own = files.fill(op, list[1], kind, picture)
+    if own then
+        check.status(C.gwb_picture_keep(picture, keep[1]), op)
+    end
+    local rc = C.gwb_writer_put(self.handle, picture, kind, params, path)
+    if rc < 0 and own then
+        picture.icc, picture.memory = nil, nil
+        C.gwb_picture_free(picture)
+    end
+    check.status(rc, op)
     keep[1] = nil
     return obj
 end

@@ -15,34 +15,12 @@ local check = require "gpuwb.check"
 local format = require "gpuwb.format"
 local image = require "gpuwb.image"
 local library = require "gpuwb.library"
+local opening = require "gpuwb.nvjpeg_library"
 local C = require("gpuwb.cdef").C
 
 local nvjpeg = {}
 
-local WHAT = "nvJPEG"
-
-if not pcall(ffi.typeof, "gwb_nvjpeg_image") then
-    ffi.cdef [[
-        typedef struct gwb_nvjpeg_image { uint8_t *channel[4]; size_t pitch[4]; } gwb_nvjpeg_image;     /* nvjpegImage_t */
-        int nvjpegCreateSimple(void **handle);
-        int nvjpegDestroy(void *handle);
-        int nvjpegJpegStateCreate(void *handle, void **state);
-        int nvjpegJpegStateDestroy(void *state);
-        int nvjpegGetImageInfo(void *handle, const uint8_t *data, size_t length, int *components, int *subsampling, int widths[4], int heights[4]);
-        int nvjpegDecode(void *handle, void *state, const uint8_t *data, size_t length, int format, gwb_nvjpeg_image *out, void *stream);
-        int nvjpegDecodeBatchedInitialize(void *handle, void *state, int count, int threads, int format);
-        int nvjpegDecodeBatched(void *handle, void *state, const uint8_t *const *data, const size_t *lengths, gwb_nvjpeg_image *out, void *stream);
-        int nvjpegEncoderStateCreate(void *handle, void **state, void *stream);
-        int nvjpegEncoderStateDestroy(void *state);
-        int nvjpegEncoderParamsCreate(void *handle, void **params, void *stream);
-        int nvjpegEncoderParamsDestroy(void *params);
-        int nvjpegEncoderParamsSetQuality(void *params, int quality, void *stream);
-        int nvjpegEncoderParamsSetSamplingFactors(void *params, int subsampling, void *stream);
-        int nvjpegEncodeImage(void *handle, void *state, void *params, const gwb_nvjpeg_image *source, int format, int width, int height, void *stream);
-        int nvjpegEncodeYUV(void *handle, void *state, void *params, const gwb_nvjpeg_image *source, int subsampling, int width, int height, void *stream);
-        int nvjpegEncodeRetrieveBitstream(void *handle, void *state, uint8_t *data, size_t *length, void *stream);
-    ]]
-end
+local WHAT, open = opening.what, opening.open
 
 local statuses = {
     "NVJPEG_STATUS_NOT_INITIALIZED", "NVJPEG_STATUS_INVALID_PARAMETER", "NVJPEG_STATUS_BAD_JPEG", "NVJPEG_STATUS_JPEG_NOT_SUPPORTED",
@@ -56,10 +34,6 @@ local function must(op, status, symbol, name)
         check.fail(codes[status] or "DEVICE", op, "%snvJPEG: %s gave %s (%d)", name and name .. ": " or "", symbol,
             statuses[status] or "a status without a name", status)
     end
-end
-
-local function open(op)
-    return library.open(op, WHAT, library.names("libnvjpeg.so", {13, 12, 11}))
 end
 
 -- The device's handle, with a state for decoding.

@@ -174,6 +174,7 @@ static int flatten(const gwb_picture *p, const gwb_write_params *params, gwb_pic
     int n = from->channels - 1, max = from->type == GWB_U8 ? 255 : 65535;
     *flat = *p;
     flat->memory = NULL;
+    flat->room = NULL;
     flat->mapped = 0;
     int rc = gwb_picture_alloc(&in, flat, from->width, from->height, from->type, n);
     for (int c = 0; c < n && rc == 0; c++) {

@@ -37,10 +37,12 @@ bool gwb_png_recognise(const uint8_t *bytes, int64_t size);
 int gwb_png_decode(const gwb_input *in, gwb_picture *out);
 int gwb_png_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 bool gwb_jpg_recognise(const uint8_t *bytes, int64_t size);
+bool gwb_jpg_plain(const uint8_t *bytes, int64_t size);     // its markers tell of a whole gray or YCbCr picture that any decoder gives the same
 int gwb_jpg_decode(const gwb_input *in, gwb_picture *out);
 int gwb_jpg_encode(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 bool gwb_bmp_recognise(const uint8_t *bytes, int64_t size);
 int gwb_bmp_decode(const gwb_input *in, gwb_picture *out);
+int gwb_bmp_runs(const gwb_input *in, gwb_picture *out, int64_t width, int64_t height, int bits);     // src/codec/bmp_runs.c: its run-length kinds
 bool gwb_tga_recognise(const uint8_t *bytes, int64_t size);
 int gwb_tga_decode(const gwb_input *in, gwb_picture *out);
 bool gwb_gif_recognise(const uint8_t *bytes, int64_t size);
@@ -104,7 +106,6 @@ int gwb_stb_decode(const gwb_input *in, gwb_picture *out, int32_t type, bool che
 int gwb_stb_encode_bmp(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_stb_encode_tga(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
 int gwb_stb_encode_hdr(const gwb_picture *p, const gwb_write_params *params, gwb_bytes *out);
-int gwb_stb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);     // adds a zlib stream
 
 // What a stream comes to.
 typedef enum gwb_inflated { GWB_INFLATE_OK, GWB_INFLATE_BAD, GWB_INFLATE_MORE /* than `room` */, GWB_INFLATE_MEMORY } gwb_inflated;
@@ -117,7 +118,8 @@ uint32_t gwb_crc(const uint8_t *bytes, int64_t size);       // CRC-32 as PNG and
 // A deflate stream, or zlib's, whose checksum must be right. *made: bytes in `out`; gwb_inflate_own tells them of a damaged stream too.
 gwb_inflated gwb_inflate_own(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made);
 gwb_inflated gwb_inflate(const uint8_t *in, int64_t size, uint8_t *out, int64_t room, bool zlib, int64_t *made);
-int gwb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);         // adds a zlib stream
+int gwb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);         // adds a zlib stream; level 1 to 12
+int gwb_deflate_own(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out);     // src/codec/deflate_own.c
 
 // src/codec/turbo.c: libjpeg-turbo's TurboJPEG, where it is there.
 bool gwb_turbo_ready(void);
@@ -130,6 +132,12 @@ int gwb_turbo_encode(const gwb_picture *p, int quality, int subsampling, gwb_byt
 // src/codec/exif.c: the orientation in an EXIF block (a small TIFF), 0 where it does not say or is damaged.
 int gwb_exif_orientation(const uint8_t *bytes, int64_t size);
 
+// src/codec/room.c: the pool of the host device, which keeps memory whose pages are there. All of them return NULL where there is none.
+uint8_t *gwb_room_rows(gwb_picture *out, int32_t width, int32_t height, int32_t type, int32_t channels, bool locked);  // rows of the plane's step
+uint8_t *gwb_room_block(gwb_picture *out, int64_t bytes);
+void gwb_room_free(gwb_picture *picture);
+const gwb_mat *gwb_room_mat(const gwb_picture *picture);     // the mat that is the whole picture
+
 // src/codec/picture.c
 gwb_read_params gwb_read_defaults(const gwb_read_params *params);   // with the limits filled in; NULL is all defaults
 // Fails with "NAME: text".
@@ -139,7 +147,9 @@ int gwb_doubt(const gwb_input *in, gwb_picture *out, const char *format, ...) __
 // Refuses sizes below 1, sizes over the limits, and more pixels than the file's bytes can make (`capacity`), before memory is taken.
 // `pixel_bytes` is what a pixel needs in memory.
 int gwb_check_size(const gwb_input *in, int64_t width, int64_t height, int64_t pixel_bytes, int64_t capacity);
-// Memory for tight rows, one plane; sets the pixel format by type and channels. The sizes are checked.
+// Memory for rows, one plane; sets the pixel format by type and channels. The sizes are checked. gwb_picture_alloc: tight rows;
+// gwb_picture_rows: of a step that is the plane's, in the host device's pool where params.room says so.
+int gwb_picture_rows(const gwb_input *in, gwb_picture *out, int32_t width, int32_t height, int32_t type, int32_t channels);
 int gwb_picture_alloc(const gwb_input *in, gwb_picture *out, int32_t width, int32_t height, int32_t type, int32_t channels);
 void gwb_picture_describe(gwb_picture *out, uint8_t *data, int32_t width, int32_t height, int32_t type, int32_t channels);
 const char *gwb_pixel_format(int type, int channels);       // "rgb24"; "" where there is none

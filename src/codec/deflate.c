@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Deflate and zlib streams, CRC-32: by libdeflate where it is there (opened at run time), else by inflate.c and stb's compressor. What is read is the same.
+// Deflate and zlib streams, CRC-32: by libdeflate where it is there (opened at run time), else by inflate.c and deflate_own.c. What is read is the same.
 #include "codec.h"
 
 #include <dlfcn.h>
@@ -106,7 +106,7 @@ gwb_inflated gwb_inflate(const uint8_t *in, int64_t size, uint8_t *out, int64_t 
 
 int gwb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out)
 {
-    if (!library()) return gwb_stb_deflate(bytes, size, level, out);
+    if (!library()) return gwb_deflate_own(bytes, size, level, out);
     void *compressor = lib.alloc_compressor(level);
     int64_t bound = compressor ? (int64_t)lib.zlib_bound(compressor, (size_t)size) : 0;
     uint8_t *room = compressor ? gwb_bytes_room(out, bound) : NULL;

@@ -47,8 +47,8 @@ int gwb_bmp_decode(const gwb_input *in, gwb_picture *out)
     int64_t height = old ? gwb_le16(b + 20) : (int32_t)gwb_le32(b + 22);
     int bits = gwb_le16(b + (old ? 24 : 28));
     uint32_t packing = old ? 0 : gwb_le32(b + 30);
-    if (packing == 1 || packing == 2) return gwb_refuse(in, GWB_UNSUPPORTED, "a run-length BMP");
     if (height == INT32_MIN) return gwb_refuse(in, GWB_BAD_FILE, "damaged BMP: a height of %lld", (long long)height);
+    if (packing == 1 || packing == 2) return gwb_bmp_runs(in, out, width, height, packing == (bits == 4 ? 2 : 1) ? bits : 0);
     if (packing != 0 && packing != 3) {
         return gwb_refuse(in, GWB_UNSUPPORTED, "a BMP of packing %u (only plain pixels and bit masks are read)", packing);
     }
@@ -69,13 +69,28 @@ bool gwb_tga_recognise(const uint8_t *b, int64_t size)
     return (kind == 2 || kind == 3 || kind == 10 || kind == 11) && (bits == 8 || bits == 15 || bits == 16 || bits == 24 || bits == 32);
 }
 
+// Samples of 5 bits, which stb_image scales and rounds down, as BMP has them: the high bits repeated below.
+static void widen(const gwb_plane *p)
+{
+    for (int64_t y = 0; y < p->height; y++) {
+        uint8_t *row = p->data + y * p->step;
+        for (int64_t x = 0; x < (int64_t)p->width * p->channels; x++) {
+            int v = (row[x] * 31 + 254) / 255;
+            row[x] = (uint8_t)(v << 3 | v >> 2);
+        }
+    }
+}
+
 int gwb_tga_decode(const gwb_input *in, gwb_picture *out)
 {
     const uint8_t *b = in->bytes;
     int64_t width = gwb_le16(b + 12), height = gwb_le16(b + 14), pixel = (b[16] + 7) / 8;
     int64_t start = 18 + b[0] + (b[1] ? (int64_t)gwb_le16(b + 5) * ((b[7] + 7) / 8) : 0);
-    if (b[2] < 8) return decode(in, out, GWB_U8, rows_of(in, start, width * pixel, width, height));
-    return decode(in, out, GWB_U8, in->size / (1 + pixel) * 128); // a packet makes up to 128 pixels
+    // A packet of runs makes up to 128 pixels.
+    int rc = decode(in, out, GWB_U8, b[2] < 8 ? rows_of(in, start, width * pixel, width, height) : in->size / (1 + pixel) * 128);
+    int bits = b[1] ? b[7] : b[16];
+    if (rc == 0 && !in->params.header_only && (b[1] || b[2] % 8 == 2) && (bits == 15 || bits == 16)) widen(&out->plane[0]);
+    return rc;
 }
 
 bool gwb_psd_recognise(const uint8_t *bytes, int64_t size)

@@ -181,6 +181,7 @@ static bool accept(const gwb_input *in, const gwb_read_params *params, uint8_t *
     }
     p.memory = memory;
     p.mapped = room;
+    p.room = NULL;
     p.icc = NULL;
     if (p.icc_size > 0 && (p.icc = malloc((size_t)p.icc_size))) memcpy(p.icc, memory + PIXELS + bytes, (size_t)p.icc_size);
     if (!p.icc) p.icc_size = 0;
@@ -192,6 +193,7 @@ int gwb_decode_isolated(const void *bytes, int64_t size, const char *name, const
 {
     *picture = (gwb_picture){0};
     gwb_read_params p = gwb_read_defaults(params);
+    p.room = 0;     // the pool's lock may be held while this forks
     gwb_input in = {bytes, size, name ? name : "picture", p};
     int64_t room = PIXELS + p.max_bytes + (1 << 20), timeout = p.timeout > 0 ? p.timeout : 60000;
     gwb_codec_prepare();

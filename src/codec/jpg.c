@@ -210,7 +210,7 @@ static int decode_built_in(const gwb_input *in, gwb_picture *out, const gwb_jpg 
     gwb_picture coded = {.width = f->width, .height = f->height};
     strcpy(coded.native, out->native);
     int rc = decode_native(in, &coded, f, false);
-    if (rc == 0) rc = gwb_picture_alloc(in, out, f->width, f->height, GWB_U8, 3);
+    if (rc == 0) rc = gwb_picture_rows(in, out, f->width, f->height, GWB_U8, 3);
     if (rc == 0) rc = gwb_jpg_to_rgb(&coded, f->h_max / f->h[1], f->v_max / f->v[1], &out->plane[0]);
     gwb_picture_free(&coded);
     return rc;
@@ -222,7 +222,7 @@ static int decode(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)
     // Of planes libjpeg-turbo knows the usual samplings as they are usually written.
     bool turbo = gwb_turbo_ready() && !is_coarse(f) && (!native || (out->native[0] == 'y' && f->h[1] == 1 && f->v[1] == 1));
     if (turbo && !native) {
-        int rc = gwb_picture_alloc(in, out, f->width, f->height, GWB_U8, f->components >= 3 ? 3 : 1);
+        int rc = gwb_picture_rows(in, out, f->width, f->height, GWB_U8, f->components >= 3 ? 3 : 1);
         return rc < 0 ? rc : gwb_turbo_decode(in, out, f->components >= 3 ? 3 : 1, f->components == 4);
     }
     if (turbo) return decode_native(in, out, f, true);
@@ -242,6 +242,14 @@ static int decode(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)
     if (rc == 0) rc = native ? decode_native(&given, out, f, false) : decode_built_in(&given, out, f);
     gwb_bytes_free(&sound);
     return rc;
+}
+
+bool gwb_jpg_plain(const uint8_t *bytes, int64_t size)
+{
+    gwb_jpg f = {0};
+    walk(bytes, size, &f, NULL);
+    bool colour = f.components == 3 && !is_rgb(&f) && subsampling_of(&f);
+    return f.complete && !f.bad_codes && !is_coarse(&f) && (f.components == 1 || colour);
 }
 
 static int take_profile(const gwb_input *in, gwb_picture *out, const gwb_jpg *f)

@@ -108,9 +108,23 @@ int gwb_picture_alloc(const gwb_input *in, gwb_picture *out, int32_t width, int3
     return 0;
 }
 
+int gwb_picture_rows(const gwb_input *in, gwb_picture *out, int32_t width, int32_t height, int32_t type, int32_t channels)
+{
+    enum { LARGE = 1 << 20 };
+    int64_t row = (int64_t)width * gwb_type_size(type) * channels;
+    uint8_t *data = in->params.room && row * height >= LARGE ? gwb_room_rows(out, width, height, type, channels, in->params.room == 2) : NULL;
+    if (!data) return gwb_picture_alloc(in, out, width, height, type, channels);
+    int64_t step = out->plane[0].step;
+    gwb_picture_describe(out, data, width, height, type, channels);
+    out->plane[0].step = step;
+    for (int32_t y = 0; y < height && in->params.lenient; y++) memset(data + y * step, 0, (size_t)row);
+    return 0;
+}
+
 void gwb_picture_free(gwb_picture *picture)
 {
     if (!picture) return;
+    gwb_room_free(picture);
     if (picture->mapped) munmap(picture->memory, (size_t)picture->mapped);
     else free(picture->memory);
     free(picture->icc);
@@ -147,7 +161,9 @@ int gwb_picture_orient(const gwb_input *in, gwb_picture *p)
         gwb_picture_describe(p, NULL, swap ? p->height : p->width, swap ? p->width : p->height, plane->type, plane->channels);
         return 0;
     }
-    int rc = gwb_picture_alloc(in, &out, swap ? p->height : p->width, swap ? p->width : p->height, plane->type, plane->channels);
+    out.memory = NULL;
+    out.room = NULL;
+    int rc = gwb_picture_rows(in, &out, swap ? p->height : p->width, swap ? p->width : p->height, plane->type, plane->channels);
     if (rc < 0) return rc;
     switch (plane->channels * gwb_type_size(plane->type)) {
     case 1: ORIENT(uint8_t) break;
@@ -158,6 +174,7 @@ int gwb_picture_orient(const gwb_input *in, gwb_picture *p)
     case 8: ORIENT(uint64_t) break;
     default: ORIENT(pixel12)
     }
+    gwb_room_free(p);
     free(p->memory);
     *p = out;
     return 0;

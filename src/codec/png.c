@@ -354,7 +354,7 @@ static int read_png(const gwb_input *in, gwb_picture *out, png *p)
         gwb_picture_describe(out, NULL, p->width, p->height, type, channels);
         return 0;
     }
-    rc = gwb_picture_alloc(in, out, p->width, p->height, type, channels);
+    rc = gwb_picture_rows(in, out, p->width, p->height, type, channels);
     return rc < 0 ? rc : decode(in, out, p, bits, channels);
 }
 

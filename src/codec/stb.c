@@ -295,18 +295,3 @@ int gwb_stb_encode_hdr(const gwb_picture *p, const gwb_write_params *params, gwb
     (void)params;
     return encode(p, out, WRITE_HDR);
 }
-
-int gwb_stb_deflate(const uint8_t *bytes, int64_t size, int level, gwb_bytes *out)
-{
-    if (size > INT_MAX - 65536) return gwb_fail(GWB_UNSUPPORTED, "more than 2 GB of pixels in one PNG");
-    fence f = {.out = out, .budget = INT64_MAX};
-    current = &f;
-    if (setjmp(f.escape) == 0) {
-        int length = 0;
-        // The parameter is not const, and not written to.
-        unsigned char *stream = stbi_zlib_compress((unsigned char *)(uintptr_t)bytes, (int)size, &length, level);
-        gwb_bytes_add(out, stream, length);
-    }
-    fence_close(&f);
-    return f.trouble || out->capacity < 0 ? gwb_fail(GWB_OUT_OF_MEMORY, "no memory to compress %lld bytes", (long long)size) : 0;
-}

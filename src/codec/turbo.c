@@ -77,14 +77,17 @@ int gwb_turbo_decode(const gwb_input *in, gwb_picture *out, int channels, bool c
     if (!handle || !to) {
         rc = gwb_refuse(in, GWB_OUT_OF_MEMORY, "no memory to decode it");
     } else {
-        rc = lib.decompress(handle, in->bytes, (unsigned long)in->size, to, p->width, 0, p->height, cmyk ? CMYK : channels == 3 ? RGB : GRAY,
+        rc = lib.decompress(handle, in->bytes, (unsigned long)in->size, to, p->width, cmyk ? 0 : (int)p->step, p->height, cmyk ? CMYK : channels == 3 ? RGB : GRAY,
                             ACCURATE_DCT | LIMIT_SCANS);
         rc = judge(in, out, handle, rc);
     }
     if (rc == 0 && cmyk) {      // inverted: what shines through the four inks
-        int64_t pixels = (int64_t)p->width * p->height;
-        for (int64_t i = 0; i < pixels; i++) {
-            for (int c = 0; c < 3; c++) p->data[3 * i + c] = (uint8_t)((four[4 * i + c] * four[4 * i + 3] + 127) / 255);
+        const uint8_t *ink = four;
+        for (int32_t y = 0; y < p->height; y++) {
+            uint8_t *row = p->data + y * p->step;
+            for (int32_t x = 0; x < p->width; x++, ink += 4) {
+                for (int c = 0; c < 3; c++) row[3 * x + c] = (uint8_t)((ink[c] * ink[3] + 127) / 255);
+            }
         }
     }
     free(four);

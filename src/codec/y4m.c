@@ -40,12 +40,18 @@ static int32_t part_of(int32_t size, int shift)
     return (int32_t)(((int64_t)size + (1 << shift) - 1) >> shift);
 }
 
+// The pixel format of a tag and a depth; false where there is none.
+static bool name_format(gwb_picture *out, int tag, int depth)
+{
+    if (depth == 8) snprintf(out->format, sizeof out->format, "%s", tags[tag].format);
+    else snprintf(out->format, sizeof out->format, "%s%dle", tags[tag].format, depth);
+    return gwb_format_find(out->format, NULL, NULL) >= 0;
+}
+
 static int set_planes(const gwb_input *in, gwb_picture *out, int tag, int depth)
 {
     int bytes = depth > 8 ? 2 : 1;
     int64_t left = in->params.max_bytes;
-    if (depth == 8) snprintf(out->format, sizeof out->format, "%s", tags[tag].format);
-    else snprintf(out->format, sizeof out->format, "%s%dle", tags[tag].format, depth);
     snprintf(out->siting, sizeof out->siting, "%s", tags[tag].siting);
     out->planes = tags[tag].planes;
     out->depth = depth;
@@ -94,11 +100,11 @@ int gwb_y4m_header(const gwb_input *in, const char *line, gwb_picture *out)
         size_t length = strlen(tags[i].tag);
         if (strncmp(chroma, tags[i].tag, length) != 0) continue;
         int depth = depth_of(chroma + length, tags[i].planes == 1);
-        if (depth > 0) return set_planes(in, out, i, depth);
+        if (depth > 0 && name_format(out, i, depth)) return set_planes(in, out, i, depth);
     }
     return gwb_refuse(in, GWB_UNSUPPORTED,
-                      "a y4m of chroma '%s'; read are 420 420jpeg 420mpeg2 420paldv 422 444 444alpha 411 440 410 mono, and 9 to 16 "
-                      "bits of them as in 420p10 and mono10", chroma);
+                      "a y4m of chroma '%s'; read are 420 420jpeg 420mpeg2 420paldv 422 444 444alpha 411 440 410 mono, and 10, 12 "
+                      "and 16 bits of all but 444alpha, as 420p10 and mono10", chroma);
 }
 
 bool gwb_y4m_recognise(const uint8_t *bytes, int64_t size)

@@ -381,15 +381,47 @@ API curandStatus_t curandGenerateNormal(curandGenerator_t generator, float *out,
     return n % 2 ? (curandStatus_t)105 : count_on(generator, (numbers){.n = n, .real = out, .scale = deviation, .offset = mean});
 }
 
-// ---- nvJPEG: a "JPEG" is the letters JPEG, components, subsampling, width, height and a value
+// ---- nvJPEG: a "JPEG" is the letters JPEG, components, subsampling, width, height and a value. Of a real one the markers are read: a comment's first
+// byte is the value that its pixels get, and a second one the status of its decoding.
 
-typedef struct { nvjpegImage_t image; int width, height, value, channels; } fill;
+typedef struct { int components, subsampling, widths[4], heights[4], value, status; } parsed;
+
+static int parse(const unsigned char *d, size_t length, parsed *p)
+{
+    *p = (parsed){.value = 0};
+    if (length >= 9 && memcmp(d, "JPEG", 4) == 0) {
+        *p = (parsed){d[4], d[5], {d[6]}, {d[7]}, d[8], 0};
+        return 0;
+    }
+    if (length < 4 || d[0] != 0xff || d[1] != 0xd8) return 3;
+    for (size_t at = 2; at + 4 <= length && d[at] == 0xff; at += 2 + (size_t)(d[at + 2] << 8 | d[at + 3])) {
+        const unsigned char *s = d + at + 4;
+        if (d[at + 1] == 0xfe) {
+            p->value = s[0];
+            p->status = d[at + 3] > 3 ? s[1] : 0;
+        } else if (d[at + 1] == 0xc0 || d[at + 1] == 0xc2) {
+            p->components = s[5];
+            int h = s[5] > 1 ? s[7] >> 4 : 1, v = s[5] > 1 ? s[7] & 15 : 1;
+            for (int i = 0; i < p->components && i < 4; i++) {
+                int dx = i ? h : 1, dy = i ? v : 1;
+                p->widths[i] = ((s[3] << 8 | s[4]) + dx - 1) / dx;
+                p->heights[i] = ((s[1] << 8 | s[2]) + dy - 1) / dy;
+            }
+        }
+    }
+    return p->components ? 0 : 3;
+}
+
+typedef struct { nvjpegImage_t image; int width[4], height[4], value, channels, planes; } fill;
 
 static void run_fill(void *what)
 {
     fill *f = what;
-    for (int y = 0; y < f->height; y++) {
-        for (int x = 0; x < f->width * f->channels; x++) f->image.channel[0][(size_t)y * f->image.pitch[0] + (size_t)x] = (uint8_t)(f->value + x % f->channels);
+    for (int i = 0; i < f->planes; i++) {
+        for (int y = 0; y < f->height[i]; y++) {
+            uint8_t *row = f->image.channel[i] + (size_t)y * f->image.pitch[i];
+            for (int x = 0; x < f->width[i] * f->channels; x++) row[x] = (uint8_t)(f->value + i + x % f->channels);
+        }
     }
     free(f);
 }
@@ -409,24 +441,30 @@ API nvjpegStatus_t NVJPEGAPI nvjpegJpegStateDestroy(nvjpegJpegState_t state) { r
 API nvjpegStatus_t NVJPEGAPI nvjpegGetImageInfo(nvjpegHandle_t handle, const unsigned char *data, size_t length, int *components,
                                                 nvjpegChromaSubsampling_t *subsampling, int *widths, int *heights)
 {
+    parsed p;
     (void)handle;
-    if (length < 9 || memcmp(data, "JPEG", 4) != 0) return (nvjpegStatus_t)3;
-    *components = data[4];
-    *subsampling = (nvjpegChromaSubsampling_t)data[5];
-    widths[0] = data[6];
-    heights[0] = data[7];
+    if (parse(data, length, &p) != 0) return (nvjpegStatus_t)3;
+    *components = p.components;
+    *subsampling = (nvjpegChromaSubsampling_t)p.subsampling;
+    memcpy(widths, p.widths, sizeof p.widths);
+    memcpy(heights, p.heights, sizeof p.heights);
     return (nvjpegStatus_t)0;
 }
-static nvjpegStatus_t decode(const unsigned char *data, int format, nvjpegImage_t *out, void *stream)
+static nvjpegStatus_t decode(const unsigned char *data, size_t length, int format, nvjpegImage_t *out, void *stream)
 {
-    fill f = {*out, data[6], data[7], data[8], format == 2 ? 1 : 3};
+    parsed p;
+    if (parse(data, length, &p) != 0) return (nvjpegStatus_t)3;
+    if (p.status) return (nvjpegStatus_t)p.status;
+    fill f = {.image = *out, .value = p.value, .channels = format >= 5 ? 3 : 1, .planes = format == 1 ? p.components : 1};
+    memcpy(f.width, p.widths, sizeof f.width);
+    memcpy(f.height, p.heights, sizeof f.height);
     return (nvjpegStatus_t)later(stream, run_fill, &f, sizeof f);
 }
 static int batch;
 API nvjpegStatus_t NVJPEGAPI nvjpegDecode(nvjpegHandle_t handle, nvjpegJpegState_t state, const unsigned char *data, size_t length, nvjpegOutputFormat_t format,
                                           nvjpegImage_t *out, STREAM stream)
 {
-    return (void)handle, (void)state, (void)length, decode(data, (int)format, out, stream);
+    return (void)handle, (void)state, decode(data, length, (int)format, out, stream);
 }
 API nvjpegStatus_t NVJPEGAPI nvjpegDecodeBatchedInitialize(nvjpegHandle_t handle, nvjpegJpegState_t state, int count, int threads, nvjpegOutputFormat_t format)
 {
@@ -438,7 +476,7 @@ API nvjpegStatus_t NVJPEGAPI nvjpegDecodeBatched(nvjpegHandle_t handle, nvjpegJp
     (void)handle;
     (void)state;
     for (int i = 0; i < batch; i++) {
-        if (lengths[i] < 9 || (int)decode(data[i], 5, &out[i], stream) != 0) return (nvjpegStatus_t)2;
+        if (lengths[i] < 9 || (int)decode(data[i], lengths[i], 5, &out[i], stream) != 0) return (nvjpegStatus_t)2;
     }
     return (nvjpegStatus_t)0;
 }
