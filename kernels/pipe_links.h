@@ -68,22 +68,22 @@ GWB_FN void gwb_unpack_chroma(uint32_t sixteenths, gwb_px *p)
     p->c[2] = gwb_small_float(sixteenths >> 16) * 0.0625f;
 }
 
-// Between samples; FIRST_X (x) is the first one's number, WEIGHT_X (x, i) the i-th's weight in quarters.
-#define GWB_PIPE_CHROMA(NAME, SAMPLE, NX, FIRST_X, WEIGHT_X, NY, FIRST_Y, WEIGHT_Y) \
+// Between samples; FIRST_X (x) is the first one's number, WEIGHT_X (x, i) the i-th's weight in quarters. Down column cx of the samples, for row y of pixels:
+#define GWB_PIPE_COLUMN(NAME, SAMPLE, NY, FIRST_Y, WEIGHT_Y) \
+    GWB_FN uint32_t NAME(const gwb_pipe_at *g, int cx, int y) \
+    { \
+        const int cy = FIRST_Y(y); \
+        const uint32_t first = WEIGHT_Y(y, 0) * SAMPLE(g, cx, cy); \
+        return NY == 2 ? first + WEIGHT_Y(y, 1) * SAMPLE(g, cx, cy + 1) : first; \
+    }
+
+// and at a pixel:
+#define GWB_PIPE_CHROMA(NAME, COLUMN, NX, FIRST_X, WEIGHT_X) \
     GWB_FN uint32_t NAME(GWB_PIPE_PARAMS) \
     { \
-        const int cx = FIRST_X(x), cy = FIRST_Y(y); \
-        uint32_t column = WEIGHT_Y(y, 0) * SAMPLE(g, cx, cy); \
-        if (NY == 2) \
-            column += WEIGHT_Y(y, 1) * SAMPLE(g, cx, cy + 1); \
-        uint32_t sum = WEIGHT_X(x, 0) * column; \
-        if (NX == 2) { \
-            column = WEIGHT_Y(y, 0) * SAMPLE(g, cx + 1, cy); \
-            if (NY == 2) \
-                column += WEIGHT_Y(y, 1) * SAMPLE(g, cx + 1, cy + 1); \
-            sum += WEIGHT_X(x, 1) * column; \
-        } \
-        return sum; \
+        const int cx = FIRST_X(x); \
+        const uint32_t first = WEIGHT_X(x, 0) * COLUMN(g, cx, y); \
+        return NX == 2 ? first + WEIGHT_X(x, 1) * COLUMN(g, cx + 1, y) : first; \
     }
 
 // The same for four neighbours, which share most of their samples: SPAN_X columns and SPAN_Y rows, two or three. What has no weight may be any sample.
@@ -202,6 +202,32 @@ GWB_FN void gwb_unpack_chroma(uint32_t sixteenths, gwb_px *p)
             const int tap = gwb_clamp(first + i, last); \
             weights += m->step; \
             sum = gwb_pipe_tap(sum, AXIS ? PREV(g, x, tap) : PREV(g, tap, y), *(const float *)weights); \
+        } \
+        return sum; \
+    }
+
+// The same along a row of a source whose chroma is subsampled: S gives what it has at every pixel, and each column of its chroma is worked out once.
+#define GWB_PIPE_TABLE_CHROMA(NAME, S, COLUMN, NX, FIRST_X, WEIGHT_X, M, CROPPED) \
+    GWB_FN gwb_px NAME(GWB_PIPE_PARAMS) \
+    { \
+        const gwb_pipe_move *m = &g->shape->move[M]; \
+        const uint8_t *weights = m->table + 4 * (int64_t)x; \
+        const int last = m->width - 1, first = *(const int32_t *)weights; \
+        const int from_x = CROPPED ? g->item->at[0] : 0, from_y = y + (CROPPED ? g->item->at[1] : 0); \
+        int column = FIRST_X(from_x + gwb_clamp(first, last)); \
+        uint32_t left = COLUMN(g, column, from_y), right = NX == 2 ? COLUMN(g, column + 1, from_y) : 0; \
+        gwb_px sum = gwb_pipe_zero(); \
+        for (int i = 0; i < m->taps; i++) { \
+            const int tap = from_x + gwb_clamp(first + i, last), at = FIRST_X(tap); \
+            if (at != column) { \
+                left = NX == 2 && at == column + 1 ? right : COLUMN(g, at, from_y); \
+                right = NX == 2 ? COLUMN(g, at + 1, from_y) : 0; \
+                column = at; \
+            } \
+            weights += m->step; \
+            gwb_px p = S(g, tap, from_y); \
+            gwb_unpack_chroma(WEIGHT_X(tap, 0) * left + (NX == 2 ? WEIGHT_X(tap, 1) * right : 0), &p); \
+            sum = gwb_pipe_tap(sum, p, *(const float *)weights); \
         } \
         return sum; \
     }

@@ -38,13 +38,13 @@ static bool is_full(const gwb_pipe_side *s, int k)
 
 // ---- chroma of the source
 
-// Whether U and V fit a word together, in sixteenths.
+// Whether there is such, and U and V fit a word together, in sixteenths.
 static bool is_packed(const gwb_pipe_code *c)
 {
     uint32_t x[2][3], y[2][3];
     const gwb_pipe_side *s = &c->src;
     const bool fits = s->kind == GWB_SAMPLE_U8 || (s->kind == GWB_SAMPLE_U16 && s->mask[1] < 4096);
-    return fits && gwb_convert_quarters(&c->up_x, x) && gwb_convert_quarters(&c->up_y, y);
+    return subsampled(s) && s->components & 6 && fits && gwb_convert_quarters(&c->up_x, x) && gwb_convert_quarters(&c->up_y, y);
 }
 
 static void write_up(const writer *w, char axis, const gwb_taps *t)
@@ -170,7 +170,7 @@ static void write_full(const writer *w, const char *name)
 static void write_source(const writer *w, bool quad)
 {
     const gwb_pipe_code *c = w->code;
-    const bool chroma = subsampled(&c->src) && c->src.components & 6, packed = chroma && is_packed(c);
+    const bool chroma = subsampled(&c->src) && c->src.components & 6, packed = is_packed(c);
     if ((chroma && !packed) || c->grid)
         write_side(w);
     if (!chroma) {
@@ -182,7 +182,8 @@ static void write_source(const writer *w, bool quad)
             write_up(w, 'X', &c->up_x);
             write_up(w, 'Y', &c->up_y);
             write_chroma_sample(w);
-            PUT("GWB_PIPE_CHROMA(c1, c0, %d, GWB_UP_X_FIRST, GWB_UP_X_WEIGHT, %d, GWB_UP_Y_FIRST, GWB_UP_Y_WEIGHT)\n", c->up_x.count, c->up_y.count);
+            PUT("GWB_PIPE_COLUMN(d0, c0, %d, GWB_UP_Y_FIRST, GWB_UP_Y_WEIGHT)\nGWB_PIPE_CHROMA(c1, d0, %d, GWB_UP_X_FIRST, GWB_UP_X_WEIGHT)\n", c->up_y.count,
+                c->up_x.count);
         } else {
             write_any_chroma(w, "c1", "up", &c->up_x, &c->up_y);
         }
@@ -247,7 +248,8 @@ static void write_expression(const writer *w, int n, const gwb_link *l)
 // Link n: a line that defines sn from s(n-1), and vn where it is of values alone.
 static void write_link(const writer *w, int n)
 {
-    const gwb_link *l = &w->code->link[n - 1];
+    const gwb_pipe_code *c = w->code;
+    const gwb_link *l = &c->link[n - 1];
     const int p = n - 1;
     switch (l->kind) {
     case GWB_LINK_VALUE: PUT("GWB_PIPE_VALUE(s%d, v%d, s%d, %d, gwb_stage_%s)\n", n, n, p, l->k, values[l->value]); break;
@@ -257,7 +259,12 @@ static void write_link(const writer *w, int n)
     case GWB_LINK_NEAREST: PUT("GWB_PIPE_NEAREST(s%d, s%d, %d)\n", n, p, l->m); break;
     case GWB_LINK_BILINEAR: PUT("GWB_PIPE_BILINEAR(s%d, q%d, %d)\n", n, p, l->m); break;
     case GWB_LINK_CUBIC: PUT("GWB_PIPE_CUBIC(s%d, s%d, %d, %d)\n", n, p, l->k, l->m); break;
-    case GWB_LINK_TABLE_X: PUT("GWB_PIPE_TABLE(s%d, s%d, %d, 0)\n", n, p, l->m); break;
+    case GWB_LINK_TABLE_X:
+        if (is_packed(c) && (n == 1 || (n == 2 && c->link[0].kind == GWB_LINK_CROP)))
+            PUT("GWB_PIPE_TABLE_CHROMA(s%d, l0, d0, %d, GWB_UP_X_FIRST, GWB_UP_X_WEIGHT, %d, %d)\n", n, c->up_x.count, l->m, n - 1);
+        else
+            PUT("GWB_PIPE_TABLE(s%d, s%d, %d, 0)\n", n, p, l->m);
+        break;
     case GWB_LINK_TABLE_Y: PUT("GWB_PIPE_TABLE(s%d, s%d, %d, 1)\n", n, p, l->m); break;
     case GWB_LINK_PAD: PUT("GWB_PIPE_PAD(s%d, s%d, %d, %d)\n", n, p, l->k, l->m); break;
     case GWB_LINK_WARP: PUT("GWB_PIPE_WARP(s%d, s%d, %d, %d, gwb_at_warp)\n", n, p, l->k, l->m); break;
