@@ -153,12 +153,13 @@ end
 reader_meta.__index, reader_meta.__call = {close = close}, step
 
 --- gpu.files(what [, {threads=, prefetch=, ordered=, errors=, decode=, device=, strict=, orient=, scale=, format=, isolated=, timeout=}]) -> iterator:
--- for img, path, n, warning in gpu.files("in/*.jpg"). what: a list of paths, a pattern, or a folder. Pictures are decoded ahead on `threads` threads (as
--- many as processors; at most 4 with nvJPEG), at most `prefetch` of them (two a thread), so that memory stays bounded, and uploaded through page-locked memory on streams of
--- their own. ordered=false: as they become ready. errors: "raise" (default) or "skip": a bad file is passed over and listed in the iterator's `failed`,
--- {path=, index=, error=}. decode: "host" (default); "nvjpeg": JPEGs on the cuda device by nvJPEG, other files are bad ones; "auto": by nvJPEG what it
--- decodes, if it is there, and the rest on the host. nvJPEG's pixels are a few steps from the host's, and damage amid them is found only as far as it finds
--- it; a cut file is found as ever; it takes about half a second to open. The rest is as with gpu.load. A loop that is left early is followed by iterator:close(), or the collector does it.
+-- for img, path, n, warning in gpu.files("in/*.jpg"). what: a list of paths, a pattern, or a folder. Pictures are decoded ahead on `threads` threads
+-- (as many as processors; at most 4 with nvJPEG), at most `prefetch` of them (two a thread), so that memory stays bounded, and uploaded through
+-- page-locked memory on streams of their own. ordered=false: as they become ready. errors: "raise" (default) or "skip": a bad file is passed over and
+-- listed in the iterator's `failed`, {path=, index=, error=}. decode: "host" (default); "nvjpeg": JPEGs on the cuda device by nvJPEG, other files are
+-- bad ones; "auto": by nvJPEG what it decodes, if it is there, and the rest on the host. nvJPEG's pixels are a few steps from the host's, and damage
+-- amid them is found only as far as it finds it; a cut file is found as ever; it takes about half a second to open. The rest is as with gpu.load. A
+-- loop that is left early is followed by iterator:close(), or the collector does it.
 function public.files(what, opts)
     local op = "gpu.files"
     opts = check.options(op, opts, {"threads", "prefetch", "ordered", "errors", "decode", "device", "strict", "orient", "scale", "format", "isolated",
