@@ -17,8 +17,10 @@
 // Interleaved: name, model, type, bits, channels of the plane, positions of R G B A (or Y U V A; -1: none), 1 where A is alpha and 0 where it is padding.
 #define GWB_FORMATS_INTERLEAVED(_) \
     _(gray,       GRAY, U8,   8, 1,  0, -1, -1, -1, 0) \
+    _(gray9le,    GRAY, U16,  9, 1,  0, -1, -1, -1, 0) \
     _(gray10le,   GRAY, U16, 10, 1,  0, -1, -1, -1, 0) \
     _(gray12le,   GRAY, U16, 12, 1,  0, -1, -1, -1, 0) \
+    _(gray14le,   GRAY, U16, 14, 1,  0, -1, -1, -1, 0) \
     _(gray16le,   GRAY, U16, 16, 1,  0, -1, -1, -1, 0) \
     _(grayf16le,  GRAY, F16, 16, 1,  0, -1, -1, -1, 0) \
     _(grayf32le,  GRAY, F32, 32, 1,  0, -1, -1, -1, 0) \
@@ -62,6 +64,9 @@
     _(yuv440p,     YUV, U8,   8, 3,  0, 1, 2, -1,  0, 1) \
     _(yuv411p,     YUV, U8,   8, 3,  0, 1, 2, -1,  2, 0) \
     _(yuv410p,     YUV, U8,   8, 3,  0, 1, 2, -1,  2, 2) \
+    _(yuv420p9le,  YUV, U16,  9, 3,  0, 1, 2, -1,  1, 1) \
+    _(yuv422p9le,  YUV, U16,  9, 3,  0, 1, 2, -1,  1, 0) \
+    _(yuv444p9le,  YUV, U16,  9, 3,  0, 1, 2, -1,  0, 0) \
     _(yuv420p10le, YUV, U16, 10, 3,  0, 1, 2, -1,  1, 1) \
     _(yuv422p10le, YUV, U16, 10, 3,  0, 1, 2, -1,  1, 0) \
     _(yuv444p10le, YUV, U16, 10, 3,  0, 1, 2, -1,  0, 0) \
@@ -74,6 +79,9 @@
     _(yuv440p12le, YUV, U16, 12, 3,  0, 1, 2, -1,  0, 1) \
     _(yuv411p12le, YUV, U16, 12, 3,  0, 1, 2, -1,  2, 0) \
     _(yuv410p12le, YUV, U16, 12, 3,  0, 1, 2, -1,  2, 2) \
+    _(yuv420p14le, YUV, U16, 14, 3,  0, 1, 2, -1,  1, 1) \
+    _(yuv422p14le, YUV, U16, 14, 3,  0, 1, 2, -1,  1, 0) \
+    _(yuv444p14le, YUV, U16, 14, 3,  0, 1, 2, -1,  0, 0) \
     _(yuv420p16le, YUV, U16, 16, 3,  0, 1, 2, -1,  1, 1) \
     _(yuv422p16le, YUV, U16, 16, 3,  0, 1, 2, -1,  1, 0) \
     _(yuv444p16le, YUV, U16, 16, 3,  0, 1, 2, -1,  0, 0) \

@@ -115,7 +115,10 @@ helper.each_device(function(name)
             assert.same({"gray", "-", "-"}, tags("W2 H2 Cmono", 4))
             assert.same({"gray10le", "-", "-"}, tags("W2 H2 Cmono10", 8))
             raises("UNSUPPORTED", {"420p20", "420p10"}, tags, "W2 H2 C420p20")
-            raises("UNSUPPORTED", {"420p14", "10, 12 and 16 bits"}, tags, "W2 H2 C420p14")        -- for which there is no pixel format
+            assert.same({"yuv420p9le", "-", "-"}, tags("W2 H2 C420p9", 12))
+            assert.same({"yuv444p14le", "-", "-"}, tags("W2 H2 C444p14", 24))
+            assert.same({"gray9le", "-", "-"}, tags("W2 H2 Cmono9", 8))
+            raises("UNSUPPORTED", {"420p13", "9, 10, 12, 14 and 16 bits"}, tags, "W2 H2 C420p13")      -- for which there is no pixel format
             raises("BAD_FILE", "size", tags, "W0 H2")
             raises("BAD_FILE", "no size", tags, "H2")
         end)

@@ -87,7 +87,7 @@ describe("the format table", function()
     end)
 
     it("lists by model", function()
-        assert.same({"gray", "gray10le", "gray12le", "gray16le", "grayf16le", "grayf32le", "ya8", "ya16le"}, (gpu.formats("gray")))
+        assert.same({"gray", "gray9le", "gray10le", "gray12le", "gray14le", "gray16le", "grayf16le", "grayf32le", "ya8", "ya16le"}, (gpu.formats("gray")))
         assert.equal(8, #(gpu.formats("bayer")))
     end)
 

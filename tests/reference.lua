@@ -17,7 +17,8 @@ local function add(subsampling, list)
 end
 
 add("444", {
-    gray = "Y8", gray10le = "Y10z6", gray12le = "Y12z4", gray16le = "Y16", grayf16le = "Yf16", grayf32le = "Yf32", ya8 = "Y8A8", ya16le = "Y16A16",
+    gray = "Y8", gray9le = "Y9z7", gray10le = "Y10z6", gray12le = "Y12z4", gray14le = "Y14z2", gray16le = "Y16", grayf16le = "Yf16",
+    grayf32le = "Yf32", ya8 = "Y8A8", ya16le = "Y16A16",
     rgb24 = "R8G8B8", bgr24 = "B8G8R8", rgba = "R8G8B8A8", bgra = "B8G8R8A8", argb = "A8R8G8B8", abgr = "A8B8G8R8",
     rgb0 = "R8G8B8x8", bgr0 = "B8G8R8x8", ["0rgb"] = "x8R8G8B8", ["0bgr"] = "x8B8G8R8",
     rgb48le = "R16G16B16", bgr48le = "B16G16R16", rgba64le = "R16G16B16A16", bgra64le = "B16G16R16A16",
@@ -40,6 +41,10 @@ for _, sub in ipairs {"420", "422", "444", "440", "411", "410"} do
         ["yuv" .. sub .. "p"] = "Y8|U8|V8", ["yuv" .. sub .. "p10le"] = "Y10z6|U10z6|V10z6", ["yuv" .. sub .. "p12le"] = "Y12z4|U12z4|V12z4",
         ["yuv" .. sub .. "p16le"] = "Y16|U16|V16",
     })
+end
+
+for _, sub in ipairs {"420", "422", "444"} do
+    add(sub, {["yuv" .. sub .. "p9le"] = "Y9z7|U9z7|V9z7", ["yuv" .. sub .. "p14le"] = "Y14z2|U14z2|V14z2"})
 end
 
 local factors = {["444"] = {1, 1}, ["422"] = {2, 1}, ["420"] = {2, 2}, ["440"] = {1, 2}, ["411"] = {4, 1}, ["410"] = {4, 4}}

@@ -103,8 +103,8 @@ int gwb_y4m_header(const gwb_input *in, const char *line, gwb_picture *out)
         if (depth > 0 && name_format(out, i, depth)) return set_planes(in, out, i, depth);
     }
     return gwb_refuse(in, GWB_UNSUPPORTED,
-                      "a y4m of chroma '%s'; read are 420 420jpeg 420mpeg2 420paldv 422 444 444alpha 411 440 410 mono, and 10, 12 "
-                      "and 16 bits of all but 444alpha, as 420p10 and mono10", chroma);
+                      "a y4m of chroma '%s'; read are 420 420jpeg 420mpeg2 420paldv 422 444 444alpha 411 440 410 mono, and 9, 10, 12, 14 and 16 bits "
+                      "of 420 422 444 mono, as 420p10 and mono10 (10, 12 and 16 of 411 440 410)", chroma);
 }
 
 bool gwb_y4m_recognise(const uint8_t *bytes, int64_t size)
