@@ -27,20 +27,26 @@ check() {
     fi
 }
 
-# Runs the specs in a build; each spec counts.
-specs() {
-    local config=$1; shift
-    local start=$SECONDS counts successes bad status=0
-    "build/$config/gpuwb" "$(command -v busted)" --output=plainTerminal "$@" 2>&1 | tee "$work/specs" || status=1
+# Runs the specs in a build, and keeps what they print and their exit status.
+run_specs() {
+    local config=$1 status=0; shift
+    "build/$config/gpuwb" "$(command -v busted)" --output=plainTerminal "$@" 2>&1 | tee "$work/specs-$config" || status=1
+    echo "$status $SECONDS" >"$work/status-$config"
+}
+
+# Counts the specs of a run; each counts.
+count_specs() {
+    local config=$1 start=$2 counts successes bad status ended
+    read -r status ended <"$work/status-$config"
     # The first such line: behind it the failures may quote the output of another run.
-    counts=$(grep -aEm 1 '^[0-9]+ success(es)? / [0-9]+ failures? / [0-9]+ errors? / [0-9]+ pending' "$work/specs")
+    counts=$(grep -aEm 1 '^[0-9]+ success(es)? / [0-9]+ failures? / [0-9]+ errors? / [0-9]+ pending' "$work/specs-$config")
     read -r successes bad < <(awk -F'[ /]+' '{ print $1 + 0, $3 + $5 }' <<<"$counts")
     successes=${successes:-0} bad=${bad:-0}
     # A run that died, or failed without a count, is a failure of its own.
     [ "$status" = 0 ] || [ "$bad" -gt 0 ] || bad=1
     passed=$((passed + successes)) failed=$((failed + bad))
     [ "$bad" = 0 ] || failures+=("specs in the $config build: $bad")
-    echo "specs in the $config build: ${counts:-no count} ($((SECONDS - start)) s)"
+    echo "specs in the $config build: ${counts:-no count} ($((ended - start)) s)"
 }
 
 # A C program that uses libgpuwb.so of a build.
@@ -58,16 +64,31 @@ configs=(release asan)
 check "luacheck" luacheck --no-color -q lua scripts tests premake5.lua .busted .luacheckrc
 check "gwb.h in C" gcc -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I src tests/c/header.c
 check "gwb.h in C++" g++ -x c++ -std=c++11 -pedantic -Wall -Wextra -Werror -fsyntax-only -I src tests/c/header.c
+built=()
 for config in "${configs[@]}"; do
     check "build $config" scripts/build.sh "$config"
-    [ -x "build/$config/gpuwb" ] || continue
+    [ ! -x "build/$config/gpuwb" ] || built+=("$config")
+done
+
+# All builds at once, since the specs wait much of their time; the first one's output is shown as it comes, the others' behind it.
+start=$SECONDS
+for config in "${built[@]}"; do
     # What concerns the files of a build rather than the program is asked once; the thread sanitizer holds signals back.
     case $config in
     release) options=() ;;
     asan) options=(--exclude-tags=build) ;;
     tsan) options=(--exclude-tags=build --exclude-pattern=repl_spec '--filter-out=Ctrl%-C') ;;
     esac
-    specs "$config" "${options[@]}" "$@"
+    if [ "$config" = "${built[0]}" ]; then
+        run_specs "$config" "${options[@]}" "$@" &
+    else
+        run_specs "$config" "${options[@]}" "$@" >/dev/null &
+    fi
+done
+wait
+for config in "${built[@]}"; do
+    [ "$config" = "${built[0]}" ] || cat "$work/specs-$config"
+    count_specs "$config" "$start"
     [ "$config" = tsan ] || check "C program with libgpuwb.so, $config" c_program "$config"
 done
 

@@ -375,6 +375,7 @@ describe("the prompt, on a terminal,", function()
         enter "unbuffered = io.stdout:setvbuf 'no'"
         terminal:send "print 'runs'; ('a'):rep(60):find(('a?'):rep(60) .. ('a'):rep(60))\r"
         terminal:expect "runs\r\n"
+        terminal:receive(0.5)       -- until it is inside
         terminal:send "\3"
         terminal:expect "^C"
         terminal:send "\3"      -- in haste: asks no more than the first
