@@ -68,12 +68,27 @@ static void check_stdout(void)
 
 static volatile sig_atomic_t presses;  // of Ctrl-C in a call
 
+// LuaJIT drops a sample that comes while it collects or compiles. So until a chunk has heard of Ctrl-C its signal comes again and again; unless the
+// user's own profiler has the timer, which does the same.
+static void ask_again(bool on)
+{
+    static const struct itimerval often = {.it_interval.tv_usec = 20000, .it_value.tv_usec = 20000}, never;
+    static volatile sig_atomic_t asking;
+    struct itimerval now;
+    if (on && !asking && getitimer(ITIMER_PROF, &now) == 0 && now.it_interval.tv_sec == 0 && now.it_interval.tv_usec == 0)
+        asking = setitimer(ITIMER_PROF, &often, NULL) == 0;
+    else if (!on && asking)
+        asking = setitimer(ITIMER_PROF, &never, NULL) != 0;
+}
+
 // One error for one Ctrl-C. After a second every instruction raises one, so that no pcall in a loop can go on for ever.
 static void raise_interrupt(lua_State *L, lua_Debug *ar)
 {
     (void)ar;
-    if (presses < 2)
+    if (presses < 2) {
         lua_sethook(L, NULL, 0, 0);
+        ask_again(false);
+    }
     gwb_waits_break_off(at_prompt);     // it is told: what waits from here on has not heard of it
     luaL_where(L, 0);  // a hook has no frame of its own
     lua_pushfstring(L, "%sinterrupted!", lua_tostring(L, -1));
@@ -131,8 +146,10 @@ static void on_interrupt(int signo)
     presses++;
     gwb_interrupt();
     lua_sethook(main_state, raise_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
-    if (at_prompt && profiler_runs())
+    if (at_prompt && profiler_runs()) {
+        ask_again(true);
         raise(SIGPROF);
+    }
 }
 
 // Error handler: an object with __tostring, such as gpuwb's own errors, becomes its text.
@@ -182,6 +199,8 @@ static int call(lua_State *L, int args, int results)
     void (*before)(int) = signal(SIGINT, on_interrupt);
     int status = lua_pcall(L, args, results, base);
     signal(SIGINT, before);
+    if (at_prompt)
+        ask_again(false);
     if (lua_gethook(L) == raise_interrupt)
         lua_sethook(L, NULL, 0, 0);
     lua_remove(L, base);
