@@ -28,8 +28,37 @@ h1, h2 { font-weight: 600; } h2 { border-bottom: 1px solid #ddd; margin-top: 3re
 code, pre { font: 14px/1.45 ui-monospace, monospace; } pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; }
 .entry { margin: 1.6rem 0; } .entry > b { font-family: ui-monospace, monospace; } td { padding: 0 1rem .2rem 0; vertical-align: top; }
 figure { margin: .6rem 0; } figure img { max-width: 100%; } figcaption { font-size: 13px; }
+.example { display: flex; flex-wrap: wrap; gap: 0 1rem; align-items: flex-start; } .example pre { margin: .6rem 0; max-width: 100%; }
 nav a { margin-right: .6rem; white-space: nowrap; } @media (prefers-color-scheme: dark) { body { background: #1b1b1b; color: #ddd; }
 pre { background: #262626; } a { color: #8cb4ff; } h2 { border-color: #444; } }]]
+
+local function data(kind, bytes)
+    return ("data:image/%s;base64,%s"):format(kind, require("gpuwb.terminal").base64(bytes))
+end
+
+-- The pictures that an example makes: its local mats and images, where they are large enough and of more than one colour. None where it does not run here.
+local function example_pictures(example)
+    local chunk = assert(loadstring(table.concat(example, "\n") .. "\n__locals()"))
+    local pictures, display = {}, require "gpuwb.display"
+    local function look()
+        local i = 1
+        while true do
+            local name, value = debug.getlocal(2, i)
+            if not name then break end
+            local ok, rgb = pcall(display.rgb, "docs", value)
+            if ok and rgb.width >= 32 and rgb.height >= 32 then
+                local low, high = {gpu.reduce(rgb, "min")}, {gpu.reduce(rgb, "max")}
+                if low[1] ~= high[1] or low[2] ~= high[2] or low[3] ~= high[3] then
+                    local fit = display.fit(rgb, 320, 240)
+                    pictures[#pictures + 1] = {text = ("%s: %dx%d"):format(name, value.width, value.height), source = data("png", gpu.encode(fit, "png"))}
+                end
+            end
+            i = i + 1
+        end
+    end
+    pcall(setfenv(chunk, setmetatable({gpu = gpu, print = function() end, __locals = look}, {__index = _G})))
+    return pictures
+end
 
 -- What the stages make of a test card, at sample arguments. A stage that is not here has no picture.
 local function rotation(degrees, x, y)
@@ -48,7 +77,6 @@ local function stage_pictures()
     if not found then
         return {}
     end
-    local terminal = require "gpuwb.terminal"
     local img = card.frame(240, 160):planes("yuv420p", 240, 160, card.tags):convert("rgb24"):to("host")
     local pictures = {}
     for name, args in pairs(samples) do
@@ -60,11 +88,11 @@ local function stage_pictures()
             end
             pictures[name] = {
                 text = (":%s(%s)"):format(name, table.concat(text, ", ")),
-                source = "data:image/jpeg;base64," .. terminal.base64(gpu.encode(p[name](p, unpack(args))(img), "jpg", {quality = 88})),
+                source = data("jpeg", gpu.encode(p[name](p, unpack(args))(img), "jpg", {quality = 88})),
             }
         end
     end
-    pictures.none = {text = "the picture itself", source = "data:image/jpeg;base64," .. terminal.base64(gpu.encode(img, "jpg", {quality = 88}))}
+    pictures.none = {text = "the picture itself", source = data("jpeg", gpu.encode(img, "jpg", {quality = 88}))}
     return pictures
 end
 
@@ -94,7 +122,12 @@ local function page()
     local pictures = stage_pictures()
     local out = {"<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">",
                  "<title>gpuwb reference</title><style>" .. style .. "</style>",
-                 ("<h1>gpuwb %s</h1>\n<p>Written from the texts beside the functions; the prompt shows them with <code>?name</code>.</p>"):format(gpu.version)}
+                 ("<h1>gpuwb %s</h1>"):format(gpu.version),
+                 "<p>Written from the texts beside the functions; the prompt shows them with <code>?name</code>.</p>\n<nav>"}
+    for _, kind in ipairs(order) do
+        out[#out + 1] = ("<a href=\"#%s\">%s</a>"):format(kind, titles[kind]:match("^[^ =]+ ?[^=]*[^ =]"))
+    end
+    out[#out + 1] = "</nav>"
     for _, kind in ipairs(order) do
         out[#out + 1] = ("<h2 id=\"%s\">%s</h2>\n<nav>"):format(kind, titles[kind])
         for _, entry in ipairs(sections[kind] or {}) do
@@ -117,7 +150,13 @@ local function page()
                 end
                 out[#out + 1] = "</table>"
             end
-            out[#out + 1] = entry.example and "<pre>" .. html(table.concat(entry.example, "\n")) .. "</pre>" or nil
+            if entry.example then
+                out[#out + 1] = "<div class=\"example\"><pre>" .. html(table.concat(entry.example, "\n")) .. "</pre>"
+                for _, picture in ipairs(example_pictures(entry.example)) do
+                    out[#out + 1] = figure(picture)
+                end
+                out[#out + 1] = "</div>"
+            end
             out[#out + 1] = entry.stage and figure(pictures[entry.stage.name]) or nil
             out[#out + 1] = "</div>"
         end

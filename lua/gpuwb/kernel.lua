@@ -460,6 +460,18 @@ end
 -- a mat for a pointer to its numbers or pixels (float *, uchar3 *; void * and char * take any) or for a gwb_view; nil for a NULL pointer; a cdata
 -- pointer; numbers; a list for a vector (float3); cdata of the same size for a struct. Mats behind pointers to const are read, all others
 -- written, unless reads= and writes= (lists of mats) say otherwise; other streams are waited for by that.
+-- @example
+-- local k = gpu.kernel [[
+-- __global__ void checks(gwb_view v, int size)
+-- {
+--     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+--     if (x >= v.width || y >= v.height) return;
+--     unsigned char *p = v.data + y * v.step + x * 3;
+--     p[0] = (x / size + y / size) % 2 * 255, p[1] = x, p[2] = y;
+-- }]]
+-- local m = gpu.mat(240, 160, "u8x3")
+-- k.checks{over = m, args = {m, 20}}
+-- print(m:at(25, 5))                               --> 255  25  5
 function kernel.kernel(source, opts)
     local op = "gpu.kernel"
     check.string(op, "source", source)

@@ -182,6 +182,10 @@ end
 -- type: the result's element type (default: the mats'); it saturates and rounds as m:cast does (round=). out: a mat for the result, which may be an
 -- input. With no mat among the inputs: out, or width, height and type. On the host device this needs a compiler, as gpu.kernel does.
 -- Errors: COMPILE, SHAPE, BAD_ARGUMENT, UNSUPPORTED (no compiler).
+-- @example
+-- local rings = gpu.map("127.5 + 127.5 * sin(hypot(x - 120, y - 80) / 6)", {}, {type = "u8", width = 240, height = 160})
+-- local colours = gpu.map("c == 0 ? x : c == 1 ? y : a", {a = rings}, "u8x3")
+-- print(rings:at(120, 80), colours:at(10, 20))     --> 128  10  20  242
 function map.map(expr, inputs, kind, opts)
     local op = "gpu.map"
     check_expression(op, expr)

@@ -246,9 +246,10 @@ end
 
 --- m:roi(x, y, width, height) -> view of that region in pixels: the same memory and step; the memory lives as long as the view.
 -- @example
--- local m = gpu.mat(8, 8, "u8", {fill = 0})
--- m:roi(2, 3, 4, 1):fill(9)
--- print(m:at(2, 3), m:at(6, 3), gpu.reduce(m, "sum"))     --> 9  0  36
+-- local m = gpu.mat(120, 80, "u8", {fill = 0})
+-- m:roi(30, 20, 60, 40):fill(200)
+-- m:roi(60, 20, 10, 10):fill(90)
+-- print(m:at(30, 20), m:at(90, 20), m:at(65, 25))     --> 200  0  90
 function methods:roi(x, y, width, height)
     local op = "mat:roi"
     live(op, self)

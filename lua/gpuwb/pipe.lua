@@ -49,11 +49,12 @@ end
 --- gpu.pipe() -> an empty pipeline. Its methods are the stages (gpu.pipe_stages()); each gives a new pipeline and leaves the old one as it is.
 -- Nothing runs before p(src) or p:batch(list).
 -- @example
--- local p = gpu.pipe():resize(4, 4):mul(2):to("nchw", "f32")
--- local img = gpu.image("rgb24", 8, 8)
--- img.planes[1]:fill {1, 2, 3}
--- local out = p(img)
--- print(out.width, out.height, out:at(0, 0), out:at(0, 4), out:at(0, 8))     --> 4  12  2  4  6
+-- local img = gpu.image("rgb24", 240, 160)
+-- img.planes[1]:fill {40, 80, 120}
+-- img.planes[1]:roi(40, 40, 80, 80):fill {250, 200, 60}
+-- local turned = gpu.pipe():crop(20, 20, 160, 120):rotate(90):pad(10, 10, 10, 10, "value", {255, 255, 255})(img)
+-- local batch = gpu.pipe():resize(4, 4):mul(2):to("nchw", "f32")(img)     -- three planes, one below the other
+-- print(turned, batch.width, batch.height)         --> image 140x180 rgb24  4  12
 function pipe.public.pipe()
     return new({})
 end
