@@ -9,5 +9,5 @@ files[".luacheckrc"].std = "+luacheckrc"
 files["premake5.lua"].read_globals = {
     "workspace", "solution", "project", "filter", "configuration", "configurations", "defaultconfiguration", "location", "language", "kind",
     "files", "excludes", "includedirs", "defines", "buildoptions", "linkoptions", "links", "prebuildcommands", "symbols", "flags",
-    "targetdir", "targetname", "targetprefix", "_ACTION", os = { fields = { "matchfiles", "mkdir", "remove" } },
+    "targetdir", "targetname", "targetprefix", "_ACTION", "_OPTIONS", "newoption", os = { fields = { "matchfiles", "mkdir", "remove" } },
 }

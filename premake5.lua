@@ -21,6 +21,27 @@ local function pkg_config(options)
     return text
 end
 
+-- `premake5 --fuzz gmake`: the readers of files under libFuzzer, in a configuration of their own that clang compiles; scripts/fuzz.sh builds and runs it.
+newoption { trigger = "fuzz", description = "the fuzz configuration, and nothing else, into build/fuzz" }
+if _OPTIONS.fuzz then
+    space "fuzz"
+        configurations { "fuzz" }
+        location "build/fuzz"
+        language "C"
+    project "fuzz"
+        kind "ConsoleApp"
+        location "build/fuzz"
+        targetdir "build/fuzz"
+        includedirs { "src", "kernels" }
+        defines { "_GNU_SOURCE=" }
+        files { "tests/c/fuzz.c", "src/codec/*.c", "src/error.c", "src/format.c" }
+        excludes { "src/codec/video.c", "src/codec/program.c", "src/codec/room.c" }     -- ffmpeg is another program's business, the pool the devices'
+        buildoptions { "-g", "-O1", "-std=gnu11", "-ffp-contract=off", "-w", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined",
+                       pkg_config "--cflags stb" }
+        linkoptions { "-fsanitize=fuzzer,address,undefined", "-pthread", "-ldl", "-lm" }
+    return
+end
+
 -- Frames of video by Debian's libav packages, where these are.
 local libav = os.execute("pkg-config --exists libavformat libavcodec libavutil")
 libav = libav == 0 or libav == true

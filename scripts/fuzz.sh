@@ -8,13 +8,8 @@ seconds=${1:-60}
 command -v clang >/dev/null || { echo "fuzz: no clang here (Debian: clang libclang-rt-dev)" >&2; exit 1; }
 mkdir -p build/fuzz/corpus
 echo "fuzz: building"
-sources=()
-for source in src/codec/*.c; do
-    case $source in */video.c | */program.c | */room.c) ;; *) sources+=("$source") ;; esac      # ffmpeg is another program's business, the pool the devices'
-done
-# shellcheck disable=SC2046
-clang -g -O1 -std=gnu11 -D_GNU_SOURCE= -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -w -Isrc -Ikernels \
-    $(pkg-config --cflags stb) tests/c/fuzz.c "${sources[@]}" src/error.c src/format.c -o build/fuzz/fuzz -ldl -lm -lpthread
+if command -v premake5 >/dev/null; then premake5 --fuzz gmake >/dev/null; else premake4 --file=premake5.lua --fuzz gmake >/dev/null; fi
+make -C build/fuzz --no-print-directory -j"$(nproc)" CC=clang >/dev/null
 build/release/gpuwb scripts/fuzz_corpus.lua build/fuzz/corpus
 cd build/fuzz
 # Each worker has its own seed; the first crash ends all.

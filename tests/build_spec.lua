@@ -76,6 +76,14 @@ describe("the build #build", function()
         return list
     end
 
+    it("has the readers of files apart from the rest, as the fuzzer takes them", function()
+        local entry = "int LLVMFuzzerTestOneInput(const unsigned char *, unsigned long); int main(void) { return LLVMFuzzerTestOneInput((void *)0, 0); }"
+        run("mkdir -p %s/build/fuzz", copy)
+        run("cd %s && if command -v premake5 >/dev/null; then premake5 --fuzz gmake; else premake4 --file=premake5.lua --fuzz gmake; fi", copy)
+        run("cd %s && sed -i 's/fuzzer,address,undefined/undefined/g; s/-O1/-O0/' build/fuzz/fuzz.make && sed -i '$ a %s' tests/c/fuzz.c", copy, entry)
+        run("make -C %s/build/fuzz -j2 && %s/build/fuzz/fuzz", copy, copy)
+    end)
+
     describe("products", function()
         it("make a command that needs the C library alone", function()
             for _, name in ipairs(needed "gpuwb") do

@@ -16,6 +16,7 @@ int gwb_type_size(int type) { return type >= 0 && type < GWB_TYPES ? types[type]
 
 uint8_t *gwb_room_rows(gwb_picture *out, int32_t width, int32_t height, int32_t type, int32_t channels, bool locked) { return NULL; }
 void gwb_room_free(gwb_picture *picture) {}
+bool gwb_interrupted(void) { return false; }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
