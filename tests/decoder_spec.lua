@@ -523,7 +523,7 @@ describe("a pipe that nobody writes to", function()
             pending "no mkfifo or timeout"
         end
         for _, call in ipairs {"gpu.frames", "gpu.load"} do
-            local out, status = helper.run(("timeout --preserve-status -s INT -k 20 2 %s -e '%s(%q)'"):format(helper.command(), call, path))
+            local out, status = helper.run(("timeout --foreground --preserve-status -s INT -k 20 2 %s -e '%s(%q)'"):format(helper.command(), call, path))
             assert.equal(1, status, out)
             assert.truthy(out:find("interrupted", 1, true), out)
         end
