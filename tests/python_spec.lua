@@ -516,7 +516,7 @@ describe("a process with Python", function()
 
     it("leaves Ctrl-C to gpuwb", function()
         local text, status = run(start .. "py.exec('import time') io.write('go ') io.flush() for _ = 1, 400 do py.exec('time.sleep(0.05)') end print('never')",
-            "timeout --signal=INT --preserve-status 2")
+            "timeout --foreground --signal=INT --preserve-status 2")
         assert.truthy(text:find("interrupted!", 1, true), text)
         assert.falsy(text:find("never", 1, true), text)
         assert.falsy(text:find("KeyboardInterrupt", 1, true), text)
