@@ -19,7 +19,7 @@
     _(convert_tile, gwb_convert_tile_args, 32, 8) \
     _(reduce, gwb_reduce_args, 256, 1)
 
-// What a cuda device runs in place of convert_tile where both sides are one of these: a kernel gwb_tile_… each, of gwb_FUNCTION_at. Function, kind and shape
+// What a cuda device runs in place of convert_tile where both sides are one of these: a kernel gwb_tile_… each, by gwb_start_FUNCTION (builtin.cu). Function, kind and shape
 // (convert_args.h) of the source, kind and shape of the destination.
 #define GWB_TILES_FROM(_, fn, kind, shape) \
     _(fn, kind, shape, U8, 3) \

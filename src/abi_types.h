@@ -384,7 +384,7 @@ typedef struct gwb_write_params {
     int32_t subsampling;    // a JPEG's chroma: 444, 422, 420, 440, 411; 0: 420 up to quality 90, else 444
 } gwb_write_params;
 
-// The functions of nvJPEG that decode on threads; lua/gpuwb/nvjpeg.lua opens them. Not set: none.
+// The functions of nvJPEG that decode on threads; lua/gpuwb/nvjpeg_library.lua opens them. Not set: none.
 typedef struct gwb_nvjpeg {
     int (*create)(void **handle);
     int (*destroy)(void *handle);

@@ -5,12 +5,9 @@ local ffi = require "ffi"
 local helper = require "tests.helper"
 local raises = helper.raises
 
-local TYPES = {u8 = {1, 8}, i8 = {0, 8}, u16 = {1, 16}, i16 = {0, 16}, u32 = {1, 32}, i32 = {0, 32}, f16 = {2, 16}, f32 = {2, 32}, f64 = {2, 64}}
+local TYPES = helper.dlpack_types
 
-local function collect()
-    collectgarbage()
-    collectgarbage()
-end
+local collect = helper.collect
 
 local function list(p, n)
     local out = {}

@@ -8,10 +8,7 @@ local raises = helper.raises
 
 local TYPESTR = {u8 = "|u1", i8 = "|i1", u16 = "<u2", i16 = "<i2", u32 = "<u4", i32 = "<i4", f16 = "<f2", f32 = "<f4", f64 = "<f8"}
 
-local function collect()
-    collectgarbage()
-    collectgarbage()
-end
+local collect = helper.collect
 
 -- An owner goes when gpuwb has let go of it and the collector has seen that.
 local function settle()

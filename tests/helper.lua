@@ -96,6 +96,15 @@ function helper.untouched(view, parent, poison)
     end
 end
 
+-- Twice, since what the first round's finalizers let go of is found by the second.
+function helper.collect()
+    collectgarbage()
+    collectgarbage()
+end
+
+-- DLPack's type code and bits of an element type.
+helper.dlpack_types = {u8 = {1, 8}, i8 = {0, 8}, u16 = {1, 16}, i16 = {0, 16}, u32 = {1, 32}, i32 = {0, 32}, f16 = {2, 16}, f32 = {2, 32}, f64 = {2, 64}}
+
 -- A word for the shell.
 function helper.quote(word)
     return "'" .. tostring(word):gsub("'", "'\\''") .. "'"

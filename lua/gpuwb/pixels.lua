@@ -88,6 +88,17 @@ local function upload_list(op, self, p, list, stream)
     check.status(C.gwb_upload(self, out, 0, stream), op)
 end
 
+-- The address of `height` rows of `row` bytes that lie `step` bytes apart (0: tight); an array of a known size holds them all.
+local function rows_at(op, name, object, height, row, step)
+    local ptr, known = check.pointer(op, name, object)
+    local apart = step > 0 and step or row
+    local need = height > 0 and (height - 1) * apart + row or 0
+    if known and known < need then
+        check.fail("BAD_ARGUMENT", op, "%s is an array of %d bytes; %d rows of step %d need %.0f", name, known, height, apart, need)
+    end
+    return ptr
+end
+
 --- m:upload(src [, {step=, stream=}]) -> m. src: a string of exactly the tight pixels, a cdata pointer or array (step: its bytes a row, default tight),
 -- a Lua list (flat, or rows of pixels), or a mat of the same shape. What src holds is taken before the call returns (a mat: in order).
 -- Errors: BAD_ARGUMENT (too few bytes, a number that does not fit), SHAPE, READ_ONLY.
@@ -109,12 +120,7 @@ function methods:upload(src, opts)
     elseif type(src) == "table" then
         upload_list(op, self, p, src, stream)
     else
-        local ptr, known = check.pointer(op, "src", src)
-        local need = p.height > 0 and (p.height - 1) * (step > 0 and step or row) + row or 0
-        if known and known < need then
-            check.fail("BAD_ARGUMENT", op, "src is an array of %d bytes; %d rows of step %d need %.0f", known, p.height, step > 0 and step or row, need)
-        end
-        check.status(C.gwb_upload(self, ptr, step, stream), op)
+        check.status(C.gwb_upload(self, rows_at(op, "src", src, p.height, row, step), step, stream), op)
     end
     return self
 end
@@ -143,12 +149,7 @@ function methods:download(dst, opts)
         check.status(C.gwb_download(bytes, 0, self, stream), op)
         return ffi.string(bytes, n)
     end
-    local ptr, known = check.pointer(op, "dst", dst)
-    local need = p.height > 0 and (p.height - 1) * (step > 0 and step or row) + row or 0
-    if known and known < need then
-        check.fail("BAD_ARGUMENT", op, "dst is an array of %d bytes; %d rows of step %d need %.0f", known, p.height, step > 0 and step or row, need)
-    end
-    check.status(C.gwb_download(ptr, step, self, stream), op)
+    check.status(C.gwb_download(rows_at(op, "dst", dst, p.height, row, step), step, self, stream), op)
     return dst
 end
 
