@@ -125,8 +125,10 @@ int gwb_decode_isolated(const void *bytes, int64_t size, const char *name, const
 int gwb_load_isolated(const char *path, const gwb_read_params *params, gwb_picture *picture);
 void gwb_picture_free(gwb_picture *picture);
 // Moves the pixels of a picture that lies in the host device's pool as such a mat would into `mat`, which is the caller's then: 1. 0: it lies elsewhere.
+// gwb_picture_keep goes the other way, with a mat that nobody else uses and whose pixels the picture shows: it is the picture's then; 0, or
+// GWB_OUT_OF_MEMORY with nothing changed. Neither copies or waits; one thread at a time may use a picture.
 int gwb_picture_move(gwb_picture *picture, gwb_mat *mat);
-int gwb_picture_keep(gwb_picture *picture, gwb_mat *mat);      // the other way: a mat that nobody else uses, whose pixels the picture shows; it is closed then
+int gwb_picture_keep(gwb_picture *picture, gwb_mat *mat);
 // Whether optional libraries are used (use < 0 asks, 0 and 1 set, for the whole process); returns what it was.
 int gwb_codec_libraries(int use);
 const char *gwb_codec_library(const char *kind);        // what "png" or "jpg" is decoded by now; static
@@ -164,9 +166,10 @@ void gwb_video_send(gwb_video *video);          // the frame is there
 int gwb_video_finish(gwb_video *video, int sync);       // waits for the program's end, and renames its file to `path`; close it all the same
 void gwb_video_close(gwb_video *video);         // NULL is fine. Ends the program at once; a file that is not finished is removed
 
-// Video by gpuwb_av.so, which uses libavformat and libavcodec; the calls are GWB_UNSUPPORTED where it is not there.
+// Video by gpuwb_av.so, which uses libavformat and libavcodec; the calls are GWB_UNSUPPORTED where it is not there. Sizes are in pixels, of a frame as stored.
 const char *gwb_libav(void);                    // "libavformat 59.27.100, ..."; static; NULL: gwb_error_message says why there is none
-// Opens a file and fills info. GWB_NO_FILE, GWB_BAD_FILE, GWB_UNSUPPORTED (no decoder). The decoder is the caller's; one thread may use it.
+// Opens a file and fills info, and waits for its header. GWB_NO_FILE, GWB_BAD_FILE, GWB_UNSUPPORTED (no decoder). The decoder is the caller's; one thread
+// may use it.
 int gwb_decoder_open(gwb_decoder **decoder, const gwb_decoder_params *params, gwb_decoder_info *info);
 // Decodes the first frame, tells what it is (no planes), and starts the thread that decodes ahead. Once. GWB_UNSUPPORTED where NVDEC was asked for and
 // does not decode it. Waits.
